@@ -93,10 +93,15 @@ impl Arena {
         if self.outside > 0 && self.outside + len > most {
             return Ok(None);
         }
+        self.map(len).map(Some)
+    }
+
+    /// Takes a block with a mapping of its own.
+    pub(super) fn map(&mut self, len: usize) -> io::Result<Block> {
         let mapping = Mapping::new(len, false)?;
         let start = mapping.start();
         self.outside += len;
-        Ok(Some(Block { start, offset: 0, len, own: Some(mapping) }))
+        Ok(Block { start, offset: 0, len, own: Some(mapping) })
     }
 
     /// Takes a block back.

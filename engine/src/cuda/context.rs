@@ -135,7 +135,8 @@ impl Contexts {
         added: impl FnOnce(&Arc<Context>) -> Result<(), E>,
     ) -> Result<Arc<Context>, E> {
         let mut known = self.lock();
-        if let Some(context) = known.iter().find(|context| context.raw == raw) {
+        let is_it = |context: &&Arc<Context>| context.raw == raw && context.is_alive();
+        if let Some(context) = known.iter().find(is_it) {
             return Ok(context.clone());
         }
         let index = known.len();
@@ -208,6 +209,21 @@ impl Context {
     fn make_current(library: &Library, raw: Handle) -> Result<(), CudaFault> {
         // SAFETY: the driver checks the handle, which may be of a context that was destroyed.
         library.check("cuCtxPushCurrent", unsafe { (library.context_push)(raw) })
+    }
+
+    /// The index among the engine's contexts.
+    pub(crate) fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Whether the context has not been destroyed. Another may have its handle.
+    fn is_alive(&self) -> bool {
+        let single = self.lock();
+        let recorded = self.enter().and_then(|_current| {
+            self.record(&single.event, &single.stream)?;
+            self.has_happened(&single.event)
+        });
+        recorded.is_ok()
     }
 
     /// Makes the context current for the calling thread.

@@ -14,7 +14,7 @@ use super::arrivals::{ArrivalQueue, Deferral, TakenArrivals};
 use super::context::Context;
 use super::copies::CopyState;
 use super::error::CudaFault;
-use super::reads::{self, LANE_KEY, ReadCopy, ReadFault};
+use super::reads::{self, LANE_KEY, ReadCopy, ReadFault, ReadProgress};
 use super::staging::{Staging, Tickets};
 use crate::memory::Checked;
 
@@ -136,13 +136,13 @@ impl Lane {
         self.reads.iter().map(|read| (read.qp, read.peer)).collect()
     }
 
-    /// Continues with the READ of this index, of [`Lane::reads`]. Returns whether it is over.
+    /// Continues with the READ of this index, of [`Lane::reads`].
     pub(crate) fn advance_read(
         &mut self,
         index: usize,
         endpoint: &mut Endpoint,
         regions: &Regions,
-    ) -> Result<bool, ReadFault> {
+    ) -> Result<ReadProgress, ReadFault> {
         self.reads[index].advance(endpoint, regions, &mut self.staging)
     }
 
@@ -176,7 +176,12 @@ impl Lane {
     /// Requests the copy of a message with these pieces, which have been checked for reading.
     /// Returns its number. `None`: there is no room before others have left.
     pub(crate) fn copy_message(&mut self, qp: QpId, pieces: &[Sge]) -> io::Result<Option<u32>> {
-        let Some((block, tickets)) = self.staging.copy_out(pieces)? else { return Ok(None) };
+        // Messages of other queue pairs may stay long, if their peers post no receives. One message
+        // of each queue pair goes on in any case.
+        let has_other = self.messages.iter().flatten().any(|copy| copy.qp == qp);
+        let Some((block, tickets)) = self.staging.copy_out(pieces, has_other)? else {
+            return Ok(None);
+        };
         let len = pieces.iter().map(|piece| piece.len).sum();
         let copy = Some(MessageCopy { qp, block, len, tickets });
         let number = self.free.pop().unwrap_or(self.messages.len() as u32);

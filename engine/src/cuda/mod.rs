@@ -29,4 +29,4 @@ pub(crate) use arrivals::{Deferral, TakenArrivals};
 pub(crate) use context::{Context, Contexts};
 pub(crate) use lane::{Lane, MessageState};
 pub(crate) use memory::DeviceMemory;
-pub(crate) use reads::LANE_KEY;
+pub(crate) use reads::{LANE_KEY, ReadProgress};

@@ -25,6 +25,17 @@ pub(crate) enum ReadFault {
     Deregistered,
 }
 
+/// The progress of a READ.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ReadProgress {
+    /// Nothing has changed.
+    Waits,
+    /// The response may leave.
+    Served,
+    /// The response is acknowledged.
+    Over,
+}
+
 /// A READ whose response leaves from a copy.
 pub(super) struct ReadCopy {
     pub(super) qp: QpId,
@@ -62,28 +73,27 @@ pub(super) fn find(
 }
 
 impl ReadCopy {
-    /// Continues with a READ. Returns whether its response is acknowledged, so that the READ is
-    /// over.
+    /// Continues with a READ.
     pub(super) fn advance(
         &mut self,
         endpoint: &mut Endpoint,
         regions: &Regions,
         staging: &mut Staging,
-    ) -> Result<bool, ReadFault> {
+    ) -> Result<ReadProgress, ReadFault> {
         let slot = self.slot;
         if let ReadStage::Waiting = self.stage {
             let Sge { addr, len, lkey } = self.memory;
             let pd = endpoint.qp(slot).config().pd;
             let addr = regions.check(pd, lkey, addr, len.into(), Access::REMOTE_READ);
             let addr = addr.map_err(|_| ReadFault::Deregistered)?;
-            let Some((block, tickets)) = staging.copy_out(&[Sge { addr, len, lkey }])? else {
-                return Ok(false);
+            let Some((block, tickets)) = staging.copy_out(&[Sge { addr, len, lkey }], true)? else {
+                return Ok(ReadProgress::Waits);
             };
             self.stage = ReadStage::Copying(block, tickets);
         }
         if let ReadStage::Copying(_, tickets) = &self.stage {
             match staging.message_state(tickets) {
-                CopyState::UnderWay => return Ok(false),
+                CopyState::UnderWay => return Ok(ReadProgress::Waits),
                 CopyState::Failed(fault) => return Err(fault.into()),
                 CopyState::Ended => {}
             }
@@ -94,13 +104,13 @@ impl ReadCopy {
                 endpoint.serve_read(slot, self.response, copy);
                 self.stage = ReadStage::Serving(block);
             }
-            return Ok(false);
+            return Ok(ReadProgress::Served);
         }
-        let is_over = endpoint.oldest_response(slot) > self.response;
-        if is_over {
-            self.give_back(staging);
+        if endpoint.oldest_response(slot) <= self.response {
+            return Ok(ReadProgress::Waits);
         }
-        Ok(is_over)
+        self.give_back(staging);
+        Ok(ReadProgress::Over)
     }
 
     /// Returns the memory of the copy, which has ended.

@@ -47,9 +47,12 @@ impl Staging {
         })
     }
 
-    /// Prepares copies of another context, whose index is the number of earlier ones.
+    /// Prepares copies of another context, whose index is the number of earlier ones. Another
+    /// context of this index was not registered in the end, and has no memory.
     pub(super) fn add(&mut self, context: &Arc<Context>) -> Result<(), CudaFault> {
-        debug_assert_eq!(context.index, self.contexts.len());
+        self.contexts.truncate(context.index);
+        self.incoming.truncate(context.index);
+        self.outgoing.truncate(context.index);
         let copies = |direction| Copies::new(context, direction);
         let (incoming, outgoing) = (copies(CopyDirection::In)?, copies(CopyDirection::Out)?);
         self.arrived.pin(context)?;
@@ -117,10 +120,18 @@ impl Staging {
 
     /// Takes memory for a message and requests its copy. Pieces of the host's memory are copied at
     /// once. The pieces have been checked for reading. `None`: there is no room before others have
-    /// left.
-    pub(super) fn copy_out(&mut self, pieces: &[Sge]) -> io::Result<Option<(Block, Tickets)>> {
+    /// left, and the message `may_wait` for that.
+    pub(super) fn copy_out(
+        &mut self,
+        pieces: &[Sge],
+        may_wait: bool,
+    ) -> io::Result<Option<(Block, Tickets)>> {
         let len = pieces.iter().map(|piece| piece.len as usize).sum();
-        let Some(block) = self.leaving.take_any(len, LONG_MESSAGES)? else { return Ok(None) };
+        let block = match self.leaving.take_any(len, LONG_MESSAGES)? {
+            Some(block) => block,
+            None if may_wait => return Ok(None),
+            None => self.leaving.map(len)?,
+        };
         let (mut tickets, mut at) = (Tickets::new(), block.start());
         for piece in pieces {
             let len = piece.len as usize;

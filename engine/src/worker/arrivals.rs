@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 
 use super::attempt::AttemptState;
 use super::device;
-use super::landing::land;
+use super::landing::ArrivalMemory;
 use super::listening::ListenState;
 use super::outbox::Outbox;
 use super::peers::Peers;
@@ -25,10 +25,10 @@ use super::qps::{QpLocation, QpTable};
 use super::rails::egress;
 use super::sessions::{Addressee, DisconnectAddress, Sessions};
 use crate::counters::WorkerCounters;
-use crate::cuda::{self, Deferral, Lane};
+use crate::cuda::{self, Deferral};
 use crate::datapath::{Arrived, Envelope, Received, Via};
 use crate::events::AsyncEvents;
-use crate::memory::{Checked, payload_crc};
+use crate::memory::payload_crc;
 
 /// Segments of a run, at most. The kernel merges up to 64 datagrams.
 const MAX_RUN: usize = 64;
@@ -50,13 +50,6 @@ pub(crate) struct Arrivals<'a> {
     pub(crate) counters: &'a WorkerCounters,
     pub(crate) events: &'a AsyncEvents,
     pub(crate) effects: ArrivalEffects,
-}
-
-/// The memory in which packets land.
-pub(crate) struct ArrivalMemory<'a> {
-    pub(crate) checked: Checked<'a>,
-    /// The copies to device memory. `None`: there is none.
-    pub(crate) lane: Option<&'a mut Lane>,
 }
 
 /// The source of the current arrival.
@@ -301,11 +294,7 @@ impl Arrivals<'_> {
         let mut may_owe_ack = true;
         match endpoint.on_arrival(self.now, slot, &arrival, &self.memory.checked) {
             Admit::Take(landing) => {
-                if self.memory.lane.is_none() {
-                    land(&landing, &segments.payloads);
-                } else if let Err(error) =
-                    device::land(&self.memory.checked, &landing, &segments.payloads)
-                {
+                if let Err(error) = self.memory.land(&landing, &segments.payloads) {
                     device::log(entry.shared.id, &error);
                     return endpoint.end(slot, EndCause::DeviceMemory);
                 }

@@ -257,6 +257,7 @@ impl Worker {
             }
         };
         lane.add(context)?;
+        self.contexts.truncate(context.index());
         self.contexts.push(context.clone());
         Ok(())
     }

@@ -1,14 +1,13 @@
 //! Everything that waits for copies from and to device memory, as a worker follows them.
 
-use braid_transport::{EndCause, Landing};
+use braid_transport::EndCause;
 use braid_wire::{QpId, Time};
 use smallvec::SmallVec;
 
-use super::landing;
 use super::peers::Peers;
 use super::qps::QpTable;
 use crate::counters::WorkerCounters;
-use crate::cuda::{self, CudaFault, Lane, TakenArrivals};
+use crate::cuda::{Lane, ReadProgress, TakenArrivals};
 use crate::events::AsyncEvents;
 use crate::memory::Checked;
 
@@ -29,9 +28,9 @@ impl Copied<'_> {
     pub(super) fn follow(&mut self) -> TakenArrivals {
         self.lane.submit();
         self.lane.poll();
-        let taken = self.take_arrivals();
-        self.send_messages();
-        self.answer_reads();
+        let mut taken = self.take_arrivals();
+        taken.packets += self.send_messages();
+        taken.packets += self.answer_reads();
         self.lane.submit();
         taken
     }
@@ -48,14 +47,19 @@ impl Copied<'_> {
                     self.counters.duplicates.add(taken.duplicates);
                     self.counters.refused.add(taken.refused);
                 }
-                Err(error) => self.fail(id, &error),
+                Err(error) => {
+                    self.fail(id, &error);
+                    all.packets += 1;
+                }
             }
         }
         all
     }
 
     /// Hands the work requests to the core whose messages have been copied from device memory.
-    fn send_messages(&mut self) {
+    /// Returns their number.
+    fn send_messages(&mut self) -> usize {
+        let mut handed = 0;
         let mut senders = self.lane.take_senders();
         senders.retain(|index| {
             let Some(entry) = self.qps.at(*index).filter(|entry| entry.held.is_some()) else {
@@ -63,23 +67,31 @@ impl Copied<'_> {
             };
             let regions = self.memory.regions;
             let copied = entry.advance_held(self.now, self.peers, self.lane, regions);
-            entry.end_if_failed(self.peers, self.events, copied);
+            handed += entry.end_if_failed(self.peers, self.events, copied);
             true
         });
         self.lane.set_senders(senders);
+        handed
     }
 
-    /// Lets the responses leave whose memory has been copied.
-    fn answer_reads(&mut self) {
+    /// Lets the responses leave whose memory has been copied. Returns their number.
+    fn answer_reads(&mut self) -> usize {
+        let mut served = 0;
         let mut over = SmallVec::<[usize; 8]>::new();
         for (index, (id, peer)) in self.lane.reads().into_iter().enumerate() {
             let endpoint = self.peers.endpoint_mut(peer);
             match self.lane.advance_read(index, endpoint, self.memory.regions) {
-                Ok(is_over) => over.extend(is_over.then_some(index)),
-                Err(error) => self.fail(id, &error),
+                Ok(ReadProgress::Waits) => {}
+                Ok(ReadProgress::Served) => served += 1,
+                Ok(ReadProgress::Over) => over.push(index),
+                Err(error) => {
+                    self.fail(id, &error);
+                    served += 1;
+                }
             }
         }
         self.lane.forget_reads(&over);
+        served
     }
 
     /// Ends a queue pair because of a copy.
@@ -89,25 +101,6 @@ impl Copied<'_> {
             entry.end(self.peers, self.events, EndCause::DeviceMemory);
         }
     }
-}
-
-/// Brings what a packet carries to its place. Waits if that is device memory.
-pub(super) fn land(
-    memory: &Checked<'_>,
-    landing: &Landing,
-    payloads: &[&[u8]],
-) -> Result<(), CudaFault> {
-    let is_device = match landing {
-        Landing::Payload(pieces) => cuda::has_device(pieces),
-        Landing::Value(piece, _) => cuda::is_device(piece.addr),
-        Landing::Nothing => false,
-    };
-    if is_device {
-        // SAFETY: the core has just checked the landing against the snapshot of `memory`.
-        return unsafe { memory.land_now(landing, payloads) };
-    }
-    landing::land(landing, payloads);
-    Ok(())
 }
 
 /// Logs the trouble that ends a queue pair.

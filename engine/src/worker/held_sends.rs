@@ -65,17 +65,18 @@ impl QpEntry {
     }
 
     /// Requests the copies for which there is room, and hands the work requests to the core whose
-    /// turn it is and whose copies have ended.
+    /// turn it is and whose copies have ended. Returns the number of those.
     pub(super) fn advance_held(
         &mut self,
         now: Time,
         peers: &mut Peers,
         lane: &mut Lane,
         regions: &Regions,
-    ) -> Result<(), MessageFault> {
+    ) -> Result<usize, MessageFault> {
         self.release_copies(lane);
         let (id, pd, place) = (self.shared.id, self.shared.pd, self.shared.index());
-        let Some(held) = &mut self.held else { return Ok(()) };
+        let Some(held) = &mut self.held else { return Ok(0) };
+        let mut handed = 0;
         if !std::mem::replace(&mut held.is_known, true) {
             lane.add_sender(place);
         }
@@ -108,8 +109,9 @@ impl QpEntry {
             let next = self.held.as_mut().and_then(|held| held.waiting.pop_front());
             let Some(HeldSend { wr, buffer, .. }) = next else { break };
             self.hand_over(now, peers, wr, buffer);
+            handed += 1;
         }
-        Ok(())
+        Ok(handed)
     }
 
     /// Hands all work requests that wait to the core of a queue pair in ERR, which flushes them.
@@ -127,17 +129,22 @@ impl QpEntry {
         released.for_each(|number| lane.forget_message(number));
     }
 
-    /// Ends the queue pair if a copy of a message has failed.
+    /// Ends the queue pair if a copy of a message has failed. Returns the number of work requests
+    /// that have changed.
     pub(super) fn end_if_failed(
         &mut self,
         peers: &mut Peers,
         events: &AsyncEvents,
-        outcome: Result<(), MessageFault>,
-    ) {
-        if let Err(error) = outcome {
-            let qp = self.shared.id;
-            tracing::error!(%qp, %error, "a message could not be copied from GPU memory");
-            self.end(peers, events, EndCause::DeviceMemory);
+        outcome: Result<usize, MessageFault>,
+    ) -> usize {
+        match outcome {
+            Ok(handed) => handed,
+            Err(error) => {
+                let qp = self.shared.id;
+                tracing::error!(%qp, %error, "a message could not be copied from GPU memory");
+                self.end(peers, events, EndCause::DeviceMemory);
+                1
+            }
         }
     }
 }

@@ -38,9 +38,10 @@ use braid_transport::{Disconnects, EndCause, EventKind, Initiators};
 use braid_wire::{QpId, Time};
 
 use self::announce::announce;
-use self::arrivals::{ArrivalEffects, ArrivalMemory, ArrivalSource, Arrivals};
+use self::arrivals::{ArrivalEffects, ArrivalSource, Arrivals};
 use self::attempt::AttemptState;
 use self::device::Copied;
+use self::landing::ArrivalMemory;
 use self::listening::ListenState;
 use self::outbox::Outbox;
 use self::peers::Peers;

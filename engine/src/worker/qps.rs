@@ -275,7 +275,7 @@ impl QpEntry {
         peers: &mut Peers,
         mut lane: Option<&mut Lane>,
         regions: &Regions,
-    ) -> Result<(), MessageFault> {
+    ) -> Result<usize, MessageFault> {
         while let Some(wr) = self.shared.recvs.pop() {
             match self.post_recv(now, peers, wr) {
                 Ok(()) => self.recvs += 1,
@@ -294,7 +294,7 @@ impl QpEntry {
                 _ => self.hand_over(now, peers, wr, buffer),
             }
         }
-        lane.map_or(Ok(()), |lane| self.advance_held(now, peers, lane, regions))
+        lane.map_or(Ok(0), |lane| self.advance_held(now, peers, lane, regions))
     }
 
     /// Hands a work request to the core.

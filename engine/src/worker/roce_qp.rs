@@ -12,7 +12,7 @@ use braid_transport::{
 };
 use braid_wire::{ICRC_LEN, IcrcEnds, RcHeader, RcPacket, Time};
 
-use super::device;
+use super::{device, landing};
 use crate::cuda;
 use crate::datapath::Readable;
 use crate::memory::Checked;
@@ -87,7 +87,7 @@ impl RoceQp {
         let admit = self.qp.on_arrival(now, &arrival, memory);
         if let Admit::Take(landing) = &admit {
             if *landing != Landing::Nothing
-                && let Err(error) = device::land(memory, landing, &[payload])
+                && let Err(error) = landing::land(memory, landing, &[payload])
             {
                 device::log(self.qp.id(), &error);
                 self.qp.end(EndCause::DeviceMemory);

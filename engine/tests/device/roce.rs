@@ -1,5 +1,5 @@
-//! Device memory of queue pairs that speak plain RoCEv2: what arrives is copied, and what lies there
-//! is not sent.
+//! Device memory of queue pairs that speak plain RoCEv2. Arrivals are copied there, and nothing
+//! is sent from there.
 
 use std::time::Duration;
 
