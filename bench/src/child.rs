@@ -67,6 +67,7 @@ fn engine_args(args: &EngineArgs) -> Vec<String> {
         ("--duplicate", args.faults.duplicate.to_string()),
         ("--corrupt", args.faults.corrupt.to_string()),
         ("--delay", args.faults.delay.to_string()),
+        ("--memory", args.memory.to_string()),
         // The faults of server and client must not be the same.
         ("--seed", args.seed.wrapping_add(1).to_string()),
     ];

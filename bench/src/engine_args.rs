@@ -1,7 +1,9 @@
 //! The options of the engine on the command line.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use braid::{
     CcConfig, DatapathKind, DestinationGroups, DestinationGroupsError, KeyPurpose, LbPolicy,
@@ -43,6 +45,10 @@ pub(crate) struct EngineArgs {
     pub(crate) protection: ProtectionArgs,
     #[command(flatten)]
     pub(crate) faults: FaultArgs,
+    /// Memory of the messages on this side: `host`, or `cuda:N` for that of a GPU, of which `cuda`
+    /// is the first.
+    #[arg(long, default_value_t, value_name = "host|cuda[:N]")]
+    pub(crate) memory: MemoryKind,
     /// Seed of injected faults and of traffic patterns.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
@@ -50,6 +56,37 @@ pub(crate) struct EngineArgs {
     /// address for Prometheus too.
     #[arg(long, value_name = "local|ADDR")]
     pub(crate) metrics: Option<MetricsEndpoint>,
+}
+
+/// The memory of the messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum MemoryKind {
+    #[default]
+    Host,
+    /// The GPU with this number.
+    Cuda(u32),
+}
+
+impl FromStr for MemoryKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text, text.strip_prefix("cuda:").map(str::parse)) {
+            ("host", _) => Ok(MemoryKind::Host),
+            ("cuda", _) => Ok(MemoryKind::Cuda(0)),
+            (_, Some(Ok(gpu))) => Ok(MemoryKind::Cuda(gpu)),
+            _ => Err("give host, cuda or cuda:N, with the number of a GPU".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for MemoryKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MemoryKind::Host => f.pad("host"),
+            MemoryKind::Cuda(gpu) => write!(f, "cuda:{gpu}"),
+        }
+    }
 }
 
 /// The RDMA device that carries the packets.

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use braid::{Crc, Datapath, LossRecovery, Medium};
 
 use crate::cli::Test;
-use crate::engine_args::{EngineArgs, Service};
+use crate::engine_args::{EngineArgs, MemoryKind, Service};
 use crate::session::Session;
 use crate::table::RULE;
 
@@ -14,6 +14,9 @@ pub(crate) fn print(out: &mut impl Write, session: &Session, args: &EngineArgs) 
     writeln!(out, "{RULE}\n{:20}{}", "", title(session.plan.test, session.plan.bidirectional))?;
     for [(left, value), (right, beside)] in parameters(session, args) {
         writeln!(out, " {left:<15} : {value:<21} {right:<15} : {beside}")?;
+    }
+    if args.memory != MemoryKind::Host {
+        writeln!(out, " {:<15} : {}", "Memory", args.memory)?;
     }
     writeln!(out, " local address: {}", session.engine.local_addr())?;
     writeln!(out, " remote address: {}\n{RULE}", session.peer())

@@ -356,7 +356,7 @@ impl<'s> LatencyRun<'s> {
             return Ok(());
         }
         if self.session.plan.test == Test::AtomicLat {
-            let fetched = self.session.local.load_u64(0).attempt("memory")?;
+            let fetched = self.result()?;
             if fetched != message {
                 let what = format!(
                     "the atomic fetched {fetched}, not {message}: it did not execute exactly once"
@@ -371,6 +371,13 @@ impl<'s> LatencyRun<'s> {
         Ok(())
     }
 
+    /// The word that an atomic or a READ has stored, which may be device memory.
+    fn result(&self) -> Result<u64, Failure> {
+        let mut word = [0; 8];
+        self.session.local.read_at(0, &mut word).attempt("memory")?;
+        Ok(u64::from_ne_bytes(word))
+    }
+
     /// Checks that the other side's counter equals the number of atomics sent.
     fn check_total(&mut self, sent: u64) -> Result<(), Failure> {
         if !self.session.plan.verify || self.session.plan.test != Test::AtomicLat {
@@ -381,7 +388,7 @@ impl<'s> LatencyRun<'s> {
         self.session.qps[0].post_send(read).attempt("post")?;
         self.sends_open += 1;
         self.drain()?;
-        let total = self.session.local.load_u64(0).attempt("memory")?;
+        let total = self.result()?;
         if total != sent {
             let what = format!("the counter holds {total} after {sent} atomics");
             return Err(Failure::Wrong { qp: 0, message: sent, what });

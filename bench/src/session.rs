@@ -16,7 +16,7 @@ use braid::{
 use crate::cli::Test;
 use crate::control::Control;
 use crate::degraded::{self, Degraded};
-use crate::engine_args::{EngineArgs, ProgressKind, Service, Switch};
+use crate::engine_args::{EngineArgs, MemoryKind, ProgressKind, Service, Switch};
 use crate::failure::{Attempt, Failure};
 use crate::plan::{Answer, Join, Order, Plan, Regions, from_json, to_json};
 use crate::report::RailUse;
@@ -64,6 +64,7 @@ pub(crate) struct Session {
 pub(crate) struct Side {
     pub(crate) engine: Engine,
     cc: CcConfig,
+    memory: MemoryKind,
 }
 
 impl Side {
@@ -73,7 +74,8 @@ impl Side {
         port: u16,
         fabric: Option<&MemFabric>,
     ) -> Result<Side, Failure> {
-        Ok(Side { engine: engine(args, port, fabric)?, cc: args.policy.cc.clone() })
+        let engine = engine(args, port, fabric)?;
+        Ok(Side { engine, cc: args.policy.cc.clone(), memory: args.memory })
     }
 }
 
@@ -400,9 +402,12 @@ impl Parts {
         let per_qp = (plan.sends + plan.receives) as usize + 8;
         let cq = engine.create_cq(per_qp * plan.qps as usize).attempt("completion queue")?;
         let bytes = plan.total_bytes() as usize;
-        let mr = |len| pd.alloc_mr(len, Access::ALL).attempt("memory");
-        let (local, exposed) = (mr(bytes)?, mr(bytes)?);
-        let credits = mr(16 * plan.qps as usize)?;
+        let mr = || match side.memory {
+            MemoryKind::Host => pd.alloc_mr(bytes, Access::ALL).attempt("memory"),
+            MemoryKind::Cuda(gpu) => pd.alloc_cuda(gpu, bytes, Access::ALL).attempt("GPU memory"),
+        };
+        let (local, exposed) = (mr()?, mr()?);
+        let credits = pd.alloc_mr(16 * plan.qps as usize, Access::ALL).attempt("memory")?;
         let qps = Vec::new();
         let parts = Parts { side, pd, plan, control, cq, qps, local, exposed, credits };
         parts.touch(is_client)?;

@@ -71,8 +71,8 @@ counters! {
     unprotected,
     /// Data packets that had arrived before.
     duplicates,
-    /// Data packets refused: outside the window, no receive posted, no access, wrong state, they
-    /// close what there is not.
+    /// Data packets refused: outside the window, no receive posted, no access, wrong state, no room
+    /// for a copy to GPU memory, they close what there is not.
     refused,
     /// Set-up packets dropped or turned down: wrong cookie, nobody listens, none asked for.
     setup_refused,

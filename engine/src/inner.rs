@@ -14,6 +14,7 @@ use crate::clock::{Clock, deadline};
 use crate::config::EngineConfig;
 use crate::config_check::check;
 use crate::counters::WorkerCounters;
+use crate::cuda::{self, Context, CudaError};
 use crate::datapaths::{EnginePlan, Opening};
 use crate::drivers::Drivers;
 use crate::error::EngineError;
@@ -275,24 +276,39 @@ impl EngineInner {
         &self.devices
     }
 
+    /// Prepares all workers for device memory of another context.
+    pub(crate) fn add_context(&self, context: &Arc<Context>) -> Result<(), CudaError> {
+        for worker in &self.workers {
+            worker.control().add_context(context)?;
+        }
+        Ok(())
+    }
+
     /// Removes a region. When the call returns, the engine no longer accesses its memory.
     pub(crate) fn deregister(&self, key: u32) {
+        let is_device = self.is_device(key);
         self.regions.remove(key);
-        self.forget_memory();
+        self.forget_memory(is_device);
     }
 
     /// Replaces the region of a key. When the call returns, the engine no longer accesses the
     /// earlier memory.
     pub(crate) fn reregister(&self, key: u32, region: Region) {
+        let is_device = self.is_device(key);
         self.regions.replace(key, region);
-        self.forget_memory();
+        self.forget_memory(is_device);
     }
 
-    fn forget_memory(&self) {
+    fn is_device(&self, key: u32) -> bool {
+        self.regions.load().get(key).is_some_and(|region| cuda::is_device(region.addr))
+    }
+
+    /// Makes all workers forget memory that has left the table. `is_device`: it is device memory.
+    fn forget_memory(&self, is_device: bool) {
         // A worker uses one snapshot of the table while it is locked. After it was locked once, it
         // no longer has the earlier one.
         for worker in &self.workers {
-            worker.control().forget_memory();
+            worker.control().forget_memory(is_device);
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use braid_transport::{Access, AccessError, PdId, Sge};
 
+use crate::cuda;
 use crate::inner::EngineInner;
 use crate::memory::{MemoryRegion, PageSize, RegisterError, RegisterVecError};
 use crate::qp::{CreateQpError, QpOptions, QueuePair};
@@ -128,6 +129,44 @@ impl ProtectionDomain {
         MemoryRegion::adopt(self.engine.clone(), self.id, start, iova, len, access)
     }
 
+    /// Registers memory of a GPU: `len` bytes at the device pointer `start`, as `cuMemAlloc` or
+    /// `cudaMalloc` returns it. Work requests and peers name the memory by that pointer.
+    ///
+    /// The engine copies through memory of the host that is pinned for CUDA. A completion follows
+    /// the copy: when a receive or a READ has completed, the bytes are in the device. When a WRITE
+    /// or a SEND has completed, the bytes are in the memory of the peer. Kernels that write the
+    /// bytes of a work request must have ended before it is posted.
+    ///
+    /// # Errors
+    /// See [`RegisterError`]; [`RegisterError::Cuda`] if there is no CUDA driver, or CUDA does not
+    /// know the pointer.
+    ///
+    /// # Safety
+    /// Until the region is dropped, the memory must stay allocated. Peers may access it at any
+    /// time, the engine while work requests are outstanding.
+    pub unsafe fn register_cuda(
+        &self,
+        start: u64,
+        len: usize,
+        access: Access,
+    ) -> Result<MemoryRegion, RegisterError> {
+        MemoryRegion::adopt_device(self.engine.clone(), self.id, start, len, access)
+    }
+
+    /// Allocates and registers `len` zeroed bytes of the GPU with this number, in its primary
+    /// context. See [`ProtectionDomain::register_cuda`].
+    ///
+    /// # Errors
+    /// See [`RegisterError`].
+    pub fn alloc_cuda(
+        &self,
+        gpu: u32,
+        len: usize,
+        access: Access,
+    ) -> Result<MemoryRegion, RegisterError> {
+        MemoryRegion::allocate_device(self.engine.clone(), self.id, gpu, len, access)
+    }
+
     /// Replaces a region of this domain with other memory, under the same keys (`ibv_rereg_mr`(3)).
     /// When the call returns, the engine no longer touches the earlier memory.
     ///
@@ -151,14 +190,15 @@ impl ProtectionDomain {
     }
 
     /// Checks that a piece is memory of the domain, registered for this use. Returns its virtual
-    /// address, which differs from the piece's address only after
+    /// address, or its device pointer. That differs from the piece's address only after
     /// [`ProtectionDomain::register_iova`].
     ///
     /// # Errors
     /// See [`AccessError`].
     pub fn check(&self, piece: Sge, needed: Access) -> Result<u64, AccessError> {
         let Sge { addr, len, lkey } = piece;
-        self.engine.regions.load().check(self.id, lkey, addr, len.into(), needed)
+        let found = self.engine.regions.load().check(self.id, lkey, addr, len.into(), needed)?;
+        Ok(cuda::address(found))
     }
 
     /// Another domain of the same engine.

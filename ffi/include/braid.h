@@ -304,6 +304,9 @@
 // The peer's process has ended: its host reports that the port is closed.
 #define BRAID_END_PEER_GONE 13
 
+// A copy to or from GPU memory failed; the log names the CUDA error.
+#define BRAID_END_DEVICE_MEMORY 14
+
 // No event.
 #define BRAID_EVENT_NONE 0
 
@@ -611,7 +614,7 @@ typedef struct braid_engine_counters {
 typedef struct braid_mr_info {
     // Set it to sizeof(braid_mr_info).
     size_t size;
-    // Address of the first byte.
+    // Address of the first byte; of GPU memory, its device pointer.
     void *addr;
     // Length in bytes.
     size_t len;
@@ -1165,6 +1168,30 @@ int braid_mr_register(struct braid_pd *pd,
                       uint32_t access,
                       struct braid_mr **mr);
 
+// Registers `len` bytes of a GPU at the device pointer `start`, as cuMemAlloc or cudaMalloc
+// returns it. Work requests and peers name the memory by that pointer. `access` combines
+// BRAID_ACCESS_*. The memory must stay allocated until the region is closed.
+//
+// BRAID_ERR_SYSTEM: there is no CUDA driver, or it fails. BRAID_ERR_INVALID: CUDA does not know
+// the pointer.
+//
+// Threads: any.
+int braid_mr_register_cuda(struct braid_pd *pd,
+                           uint64_t start,
+                           size_t len,
+                           uint32_t access,
+                           struct braid_mr **mr);
+
+// Allocates and registers `len` zeroed bytes of the GPU with the number `gpu`, in its primary
+// context. Closing the region frees the memory. See braid_mr_register_cuda.
+//
+// Threads: any.
+int braid_mr_alloc_cuda(struct braid_pd *pd,
+                        uint32_t gpu,
+                        size_t len,
+                        uint32_t access,
+                        struct braid_mr **mr);
+
 // Deregisters a region. When this returns 0, neither the engine nor a peer accesses the memory,
 // and memory of braid_mr_alloc is freed. Work requests that still use the region fail.
 //
@@ -1187,12 +1214,13 @@ int braid_mr_slice(const struct braid_mr *mr, size_t offset, size_t len, struct 
 // Threads: any.
 int braid_mr_remote(const struct braid_mr *mr, struct braid_remote *remote);
 
-// Reads the 8 bytes at `offset` atomically, also while peers use atomics on them.
+// Reads the 8 bytes at `offset` atomically, also while peers use atomics on them. Not of GPU
+// memory.
 //
 // Threads: any.
 int braid_mr_load_u64(const struct braid_mr *mr, size_t offset, uint64_t *value);
 
-// Writes the 8 bytes at `offset` atomically.
+// Writes the 8 bytes at `offset` atomically. Not of GPU memory.
 //
 // Threads: any.
 int braid_mr_store_u64(struct braid_mr *mr, size_t offset, uint64_t value);

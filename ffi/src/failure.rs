@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use braid::{
-    ConnectError, CqError, CreateCqError, CreateQpError, DatapathError, DatapathKind,
+    ConnectError, CqError, CreateCqError, CreateQpError, CudaError, DatapathError, DatapathKind,
     DestinationGroupsError, DiscoveryError, EndpointError, EngineError, GroupError, ListenError,
     MalformedKey, MemoryError, PostError, RegisterError, SecurityError, StateError, UnknownCc,
     UnknownEndpoint, UnknownLb, UnknownRailScheme, UnknownRecovery, UnknownSecurity, VerbsError,
@@ -238,7 +238,12 @@ fn register_code(error: &RegisterError) -> c_int {
         RegisterError::NoMemory { .. }
         | RegisterError::NoHugePages { .. }
         | RegisterError::Device(_) => BRAID_ERR_SYSTEM,
-        RegisterError::TooMany => BRAID_ERR_EXHAUSTED,
+        RegisterError::Cuda(
+            CudaError::Library { .. } | CudaError::Driver(_) | CudaError::NoMemory(_),
+        ) => BRAID_ERR_SYSTEM,
+        RegisterError::Cuda(CudaError::TooManyContexts(_)) | RegisterError::TooMany => {
+            BRAID_ERR_EXHAUSTED
+        }
         _ => BRAID_ERR_INVALID,
     }
 }

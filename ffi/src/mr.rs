@@ -47,7 +47,7 @@ object!(
 pub struct braid_mr_info {
     /// Set it to sizeof(braid_mr_info).
     pub size: usize,
-    /// Address of the first byte.
+    /// Address of the first byte; of GPU memory, its device pointer.
     pub addr: *mut c_void,
     /// Length in bytes.
     pub len: usize,
@@ -130,6 +130,58 @@ pub unsafe extern "C" fn braid_mr_register(
     })
 }
 
+/// Registers `len` bytes of a GPU at the device pointer `start`, as cuMemAlloc or cudaMalloc
+/// returns it. Work requests and peers name the memory by that pointer. `access` combines
+/// BRAID_ACCESS_*. The memory must stay allocated until the region is closed.
+///
+/// BRAID_ERR_SYSTEM: there is no CUDA driver, or it fails. BRAID_ERR_INVALID: CUDA does not know
+/// the pointer.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_mr_register_cuda(
+    pd: *mut braid_pd,
+    start: u64,
+    len: usize,
+    access: u32,
+    mr: *mut *mut braid_mr,
+) -> c_int {
+    enter(|| {
+        // SAFETY: the caller's promise.
+        let out = unsafe { Out::new(mr, "mr") }?;
+        let (pd, access) = (find(pd)?, parse_access(access)?);
+        if start == 0 {
+            return Err(Failure::Null("start"));
+        }
+        // SAFETY: the caller keeps the bytes allocated until `braid_mr_close`, as stated above.
+        let mr = unsafe { pd.pd.register_cuda(start, len, access) }?;
+        out.set(hand_out(braid_mr { mr: Arc::new(mr), _pd: pd.children.add() })?);
+        Ok(0)
+    })
+}
+
+/// Allocates and registers `len` zeroed bytes of the GPU with the number `gpu`, in its primary
+/// context. Closing the region frees the memory. See braid_mr_register_cuda.
+///
+/// Threads: any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_mr_alloc_cuda(
+    pd: *mut braid_pd,
+    gpu: u32,
+    len: usize,
+    access: u32,
+    mr: *mut *mut braid_mr,
+) -> c_int {
+    enter(|| {
+        // SAFETY: the caller's promise.
+        let out = unsafe { Out::new(mr, "mr") }?;
+        let (pd, access) = (find(pd)?, parse_access(access)?);
+        let mr = pd.pd.alloc_cuda(gpu, len, access)?;
+        out.set(hand_out(braid_mr { mr: Arc::new(mr), _pd: pd.children.add() })?);
+        Ok(0)
+    })
+}
+
 /// Deregisters a region. When this returns 0, neither the engine nor a peer accesses the memory,
 /// and memory of braid_mr_alloc is freed. Work requests that still use the region fail.
 ///
@@ -187,7 +239,8 @@ pub unsafe extern "C" fn braid_mr_remote(mr: *const braid_mr, remote: *mut braid
     })
 }
 
-/// Reads the 8 bytes at `offset` atomically, also while peers use atomics on them.
+/// Reads the 8 bytes at `offset` atomically, also while peers use atomics on them. Not of GPU
+/// memory.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -204,7 +257,7 @@ pub unsafe extern "C" fn braid_mr_load_u64(
     })
 }
 
-/// Writes the 8 bytes at `offset` atomically.
+/// Writes the 8 bytes at `offset` atomically. Not of GPU memory.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

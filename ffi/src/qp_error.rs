@@ -40,11 +40,14 @@ pub const BRAID_END_PEER_UNTRUE: c_int = 11;
 pub const BRAID_END_OTHER: c_int = 12;
 /// The peer's process has ended: its host reports that the port is closed.
 pub const BRAID_END_PEER_GONE: c_int = 13;
+/// A copy to or from GPU memory failed; the log names the CUDA error.
+pub const BRAID_END_DEVICE_MEMORY: c_int = 14;
 
 fn number(cause: EndCause) -> c_int {
     match cause {
         EndCause::Application => BRAID_END_APPLICATION,
         EndCause::CompletionQueueOverrun => BRAID_END_CQ_OVERRUN,
+        EndCause::DeviceMemory => BRAID_END_DEVICE_MEMORY,
         EndCause::DeviceGone => BRAID_END_DEVICE_GONE,
         EndCause::LocalMemory => BRAID_END_LOCAL_MEMORY,
         EndCause::Peer => BRAID_END_PEER,
@@ -134,6 +137,9 @@ pub extern "C" fn braid_end_cause_str(cause: c_int) -> *const c_char {
         BRAID_END_CQ_OVERRUN => {
             c"the completion queue overflowed: poll it more often, or create it larger"
         }
+        BRAID_END_DEVICE_MEMORY => {
+            c"a copy to or from GPU memory failed: the log names the CUDA error"
+        }
         BRAID_END_DEVICE_GONE => c"the RDMA device was removed or has failed",
         BRAID_END_LOCAL_MEMORY => c"a local memory region was deregistered or lacks the permission",
         BRAID_END_PEER => c"ended by the peer",
@@ -180,6 +186,7 @@ mod tests {
             RefusedHere(access),
             PeerUntrue,
             PeerGone,
+            DeviceMemory,
         ];
         let numbers = (BRAID_END_APPLICATION..).filter(|number| *number != BRAID_END_OTHER);
         for (cause, expected) in causes.into_iter().zip(numbers) {

@@ -12,6 +12,8 @@ class EndCause(enum.StrEnum):
     """This program has ended it."""
     COMPLETION_QUEUE_OVERRUN = "completion-queue-overrun"
     """Completions were lost."""
+    DEVICE_MEMORY = "device-memory"
+    """A copy to or from GPU memory failed."""
     DEVICE_GONE = "device-gone"
     """The RDMA device was removed or has failed."""
     LOCAL_MEMORY = "local-memory"

@@ -45,6 +45,7 @@ pub(crate) fn cause_name(cause: EndCause) -> &'static str {
     match cause {
         EndCause::Application => "application",
         EndCause::CompletionQueueOverrun => "completion-queue-overrun",
+        EndCause::DeviceMemory => "device-memory",
         EndCause::DeviceGone => "device-gone",
         EndCause::LocalMemory => "local-memory",
         EndCause::Peer => "peer",

@@ -32,6 +32,9 @@ pub enum EndCause {
     /// A completion queue of this queue pair overflowed.
     #[error("the completion queue overflowed: poll it more often, or create it larger")]
     CompletionQueueOverrun,
+    /// A copy to or from device memory failed.
+    #[error("a copy to or from GPU memory failed: the log names the CUDA error")]
+    DeviceMemory,
     /// The RDMA device that moves the packets was removed, or has failed.
     #[error("the RDMA device was removed or has failed")]
     DeviceGone,
@@ -75,6 +78,7 @@ impl EndCause {
         match self {
             EndCause::Application
             | EndCause::CompletionQueueOverrun
+            | EndCause::DeviceMemory
             | EndCause::DeviceGone
             | EndCause::Peer => Status::Flushed,
             EndCause::PeerSilent | EndCause::PeerGone | EndCause::PeerUnknown => {

@@ -66,6 +66,7 @@ pub use stream::recv::recv_stream::Arrival;
 pub use stream::recv::refusal::Refusal;
 pub use stream::recv::reordering_extent::OooDegrees;
 pub use stream::send::direct::{NicEpoch, Placement};
+pub use stream::send::response_queue::WaitingRead;
 pub use wr::{
     Completion, Ended, MAX_MESSAGE, RecvWr, RemoteAddr, SendOp, SendWr, Status, Work, message_len,
 };

@@ -201,8 +201,14 @@ pub trait Memory {
     fn regions(&self) -> &Regions;
 
     /// Carries out an atomic on 8 aligned bytes that have passed [`Regions::check`]. Returns their
-    /// old value.
-    fn atomic(&self, addr: u64, op: AtomicOp) -> u64;
+    /// old value. `None`: the memory cannot be accessed, so the request is refused.
+    fn atomic(&self, addr: u64, op: AtomicOp) -> Option<u64>;
+
+    /// Whether the driver has to copy the bytes at an address that has passed [`Regions::check`]
+    /// before they can be sent. A READ of them waits for [`crate::Endpoint::serve_read`].
+    fn must_be_copied(&self, _addr: u64) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::cli::{AtomicKind, CeilingArgs, LoadArgs, OutputArgs, Test, TestArgs};
 use crate::engine_args::{
-    DeviceArgs, EngineArgs, FaultArgs, PolicyArgs, ProgressKind, ProtectionArgs, Switch,
+    DeviceArgs, EngineArgs, FaultArgs, MemoryKind, PolicyArgs, ProgressKind, ProtectionArgs, Switch,
 };
 use crate::failure::{Attempt, Failure};
 use crate::interleave::report::Report;
@@ -295,6 +295,7 @@ fn engine_args(args: &CeilingArgs, crc: Switch) -> EngineArgs {
         crc: Some(crc),
         protection: ProtectionArgs { key: None, allowed_keys: None, security: None },
         faults: FaultArgs { drop: 0.0, reorder: 0.0, duplicate: 0.0, corrupt: 0.0, delay: 0 },
+        memory: MemoryKind::Host,
         seed: 1,
         metrics: None,
     }

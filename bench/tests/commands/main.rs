@@ -1,6 +1,7 @@
 //! `braid-perf` as a user starts it.
 
 mod bandwidth;
+mod device_memory;
 mod info;
 mod interrupt;
 mod keys;

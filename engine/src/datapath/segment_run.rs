@@ -5,6 +5,7 @@ use braid_transport::{Access, AddrPair, Followers, PdId, Placement, Regions, SgL
 use braid_wire::{Crc, DataHeader, PathId, QpId, RailId};
 
 use super::Via;
+use crate::cuda::LANE_KEY;
 
 /// An outgoing segment and its followers, which leave in the same way.
 pub(crate) struct SegmentRun<'a> {
@@ -52,8 +53,13 @@ impl<'a> Readable<'a> {
     ) -> Option<Self> {
         let mut len = 0;
         for piece in pieces.iter_mut() {
-            piece.addr =
-                regions.check(pd, piece.lkey, piece.addr, piece.len.into(), access).ok()?;
+            match regions.check(pd, piece.lkey, piece.addr, piece.len.into(), access) {
+                Ok(addr) => piece.addr = addr,
+                // A copy of device memory, at its address in the host. No region has this key, so a
+                // work request of the application with it was refused when it was posted.
+                Err(_) if piece.lkey == LANE_KEY => {}
+                Err(_) => return None,
+            }
             len += piece.len;
         }
         Some(Readable { pieces, skipped: 0, len, regions })

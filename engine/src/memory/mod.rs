@@ -12,9 +12,8 @@ pub use region::{MemoryError, MemoryRegion, PageSize, RegisterError, RegisterVec
 pub use remote::{MalformedKey, REMOTE_REGION_LEN, RemoteRegion};
 
 pub(crate) use crc::payload_crc;
-#[cfg(any(feature = "verbs", feature = "xdp"))]
 pub(crate) use mapping::Mapping;
 pub(crate) use raw::{
-    Checked, append, append_checked, append_from, check, copy_from, place, place_value,
+    Checked, append, append_checked, append_from, check, copy_from, copy_piece, place, place_value,
 };
 pub(crate) use table::{RegionCache, RegionTable};

@@ -8,11 +8,13 @@
 //! ([`words`]).
 
 use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use braid_transport::{AtomicOp, Memory, Regions, Sge};
 
 use super::{crc, words};
+use crate::cuda::{self, Context};
 
 /// The memory that one snapshot of the region table allows to access.
 ///
@@ -21,6 +23,8 @@ use super::{crc, words};
 #[derive(Clone, Copy)]
 pub(crate) struct Checked<'a> {
     pub(crate) regions: &'a Regions,
+    /// The contexts of device memory, by index.
+    pub(crate) contexts: &'a [Arc<Context>],
 }
 
 impl Memory for Checked<'_> {
@@ -28,18 +32,25 @@ impl Memory for Checked<'_> {
         self.regions
     }
 
-    fn atomic(&self, addr: u64, op: AtomicOp) -> u64 {
+    fn must_be_copied(&self, addr: u64) -> bool {
+        cuda::is_device(addr)
+    }
+
+    fn atomic(&self, addr: u64, op: AtomicOp) -> Option<u64> {
         debug_assert_eq!(addr % 8, 0, "the protocol core checks alignment");
+        if cuda::is_device(addr) {
+            return self.device_atomic(addr, op);
+        }
         // SAFETY: the core has checked that these 8 aligned bytes lie in a region of the snapshot.
         let word = unsafe { AtomicU64::from_ptr(address(addr).cast()) };
-        match op {
+        Some(match op {
             AtomicOp::FetchAdd(operands) => word.fetch_add(operands.swap_or_add, Ordering::AcqRel),
             AtomicOp::CompareSwap(operands) => {
                 let (old, new) = (operands.compare, operands.swap_or_add);
                 word.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
                     .unwrap_or_else(|held| held)
             }
-        }
+        })
     }
 }
 
@@ -97,6 +108,16 @@ pub(crate) unsafe fn append_from(out: &mut Vec<u8>, from: *const u8, len: usize)
         words::load(from, out.as_mut_ptr().add(out.len()), len);
         out.set_len(out.len() + len);
     }
+}
+
+/// Copies the bytes of a piece, which is as long as `out`.
+///
+/// # Safety
+/// As for [`append`].
+pub(crate) unsafe fn copy_piece(out: &mut [u8], piece: Sge) {
+    debug_assert_eq!(out.len(), piece.len as usize);
+    // SAFETY: the caller vouches for the piece.
+    unsafe { copy_from(out, address(piece.addr)) };
 }
 
 /// Copies bytes that others may write to during the call.

@@ -11,6 +11,7 @@ use braid_transport::{Access, NicKeys, PdId, Region, Sge};
 
 use super::mapping::Mapping;
 use super::remote::RemoteRegion;
+use crate::cuda::{CudaError, CudaFault, DeviceMemory};
 use crate::inner::EngineInner;
 use crate::verbs::{Device, Mr, VerbsError};
 
@@ -64,6 +65,9 @@ pub enum RegisterError {
     /// An RDMA device refused the memory.
     #[error("an RDMA device refuses to register the memory: {0}")]
     Device(#[from] VerbsError),
+    /// Device memory cannot be used.
+    #[error("device memory was not registered: {0}")]
+    Cuda(#[from] CudaError),
     /// The region belongs to another engine.
     #[error("the memory region belongs to another engine than the protection domain")]
     Engine,
@@ -92,6 +96,12 @@ pub enum MemoryError {
         /// The address of the word.
         addr: u64,
     },
+    /// The region is device memory, which only copies reach.
+    #[error("words of GPU memory cannot be accessed directly; use read_at and write_at")]
+    Device,
+    /// The copy from or to device memory failed.
+    #[error("{0}")]
+    Copy(CudaFault),
     /// The piece is too long for a scatter/gather element.
     #[error("{len} bytes are more than one scatter/gather element holds (4 GiB - 1); use several")]
     TooLong {
@@ -159,6 +169,8 @@ enum Owned {
         _mapping: Mapping,
     },
     Vec(VecMemory),
+    /// Memory of a GPU, the application's or allocated by the engine.
+    Device(DeviceMemory),
 }
 
 /// The memory of a vector, which exists as a vector again when the region does not.
@@ -266,7 +278,9 @@ impl MemoryRegion {
         drop(self);
         match owned {
             Owned::Vec(memory) => Ok(memory.into_vec(len)),
-            Owned::No | Owned::Mapping { .. } => unreachable!("it was a vector's memory"),
+            Owned::No | Owned::Mapping { .. } | Owned::Device(_) => {
+                unreachable!("it was a vector's memory")
+            }
         }
     }
 
@@ -282,6 +296,56 @@ impl MemoryRegion {
     ) -> Result<Self, RegisterError> {
         let start = NonNull::new(start).filter(|_| len > 0).ok_or(RegisterError::Empty)?;
         Self::enter(engine, pd, (start, iova), len, access, Owned::No)
+    }
+
+    /// Registers device memory of the application, see
+    /// [`crate::ProtectionDomain::register_cuda`].
+    pub(crate) fn adopt_device(
+        engine: Arc<EngineInner>,
+        pd: PdId,
+        start: u64,
+        len: usize,
+        access: Access,
+    ) -> Result<Self, RegisterError> {
+        if start == 0 || len == 0 {
+            return Err(RegisterError::Empty);
+        }
+        let add = |context: &_| engine.add_context(context);
+        let context = engine.regions.contexts.of_memory(start, len as u64, add)?;
+        Self::enter_device(engine, pd, DeviceMemory::of(context, start), len, access)
+    }
+
+    /// Allocates and registers device memory, see [`crate::ProtectionDomain::alloc_cuda`].
+    pub(crate) fn allocate_device(
+        engine: Arc<EngineInner>,
+        pd: PdId,
+        gpu: u32,
+        len: usize,
+        access: Access,
+    ) -> Result<Self, RegisterError> {
+        if len == 0 {
+            return Err(RegisterError::Empty);
+        }
+        let context =
+            engine.regions.contexts.primary(gpu, |context: &_| engine.add_context(context))?;
+        let memory = DeviceMemory::allocate(context, len)?;
+        Self::enter_device(engine, pd, memory, len, access)
+    }
+
+    fn enter_device(
+        engine: Arc<EngineInner>,
+        pd: PdId,
+        memory: DeviceMemory,
+        len: usize,
+        access: Access,
+    ) -> Result<Self, RegisterError> {
+        let (iova, addr) = (memory.start(), memory.table_addr());
+        let region = Region { pd, addr, iova, len: len as u64, access, nics: None };
+        let key = engine.regions.insert(region).ok_or(RegisterError::TooMany)?;
+        let start = NonNull::new(ptr::without_provenance_mut(iova as usize));
+        let start = start.ok_or(RegisterError::Empty)?;
+        let owned = Owned::Device(memory);
+        Ok(MemoryRegion { engine, start, len, iova, key, _mrs: Vec::new(), owned })
     }
 
     fn enter(
@@ -343,7 +407,13 @@ impl MemoryRegion {
         self.key
     }
 
-    /// A pointer to the first byte, valid until the region is dropped.
+    /// Whether the region is device memory.
+    pub fn is_device(&self) -> bool {
+        matches!(self.owned, Owned::Device(_))
+    }
+
+    /// A pointer to the first byte, valid until the region is dropped. A pointer to device memory
+    /// is one for CUDA only.
     pub fn as_mut_ptr(&self) -> *mut u8 {
         self.start.as_ptr()
     }
@@ -353,11 +423,16 @@ impl MemoryRegion {
         RemoteRegion { addr: self.addr(), len: self.len as u64, rkey: self.key }
     }
 
-    /// Copies bytes out of the region, starting at `offset`.
+    /// Copies bytes out of the region, starting at `offset`. Waits for the copy if the region is
+    /// device memory.
     ///
     /// # Errors
-    /// [`MemoryError::Bounds`].
+    /// [`MemoryError::Bounds`], and [`MemoryError::Copy`] of device memory.
     pub fn read_at(&self, offset: usize, out: &mut [u8]) -> Result<(), MemoryError> {
+        if let Owned::Device(memory) = &self.owned {
+            self.check_bounds(offset, out.len())?;
+            return memory.read(offset, out).map_err(MemoryError::Copy);
+        }
         let from = self.check(offset, out.len())?;
         // SAFETY: `check` says that the bytes are inside the region; `out` is exclusively ours.
         // They may overlap only if the caller made `out` from the region's memory by unsafe means.
@@ -365,11 +440,16 @@ impl MemoryRegion {
         Ok(())
     }
 
-    /// Copies bytes into the region, starting at `offset`.
+    /// Copies bytes into the region, starting at `offset`. Waits for the copy if the region is
+    /// device memory.
     ///
     /// # Errors
-    /// [`MemoryError::Bounds`].
+    /// [`MemoryError::Bounds`], and [`MemoryError::Copy`] of device memory.
     pub fn write_at(&self, offset: usize, bytes: &[u8]) -> Result<(), MemoryError> {
+        if let Owned::Device(memory) = &self.owned {
+            self.check_bounds(offset, bytes.len())?;
+            return memory.write(offset, bytes).map_err(MemoryError::Copy);
+        }
         let to = self.check(offset, bytes.len())?;
         // SAFETY: as in `read_at`, the other way.
         unsafe { ptr::copy(bytes.as_ptr(), to, bytes.len()) };
@@ -379,8 +459,8 @@ impl MemoryRegion {
     /// Reads the word at `offset` atomically, even while peers use atomics on it.
     ///
     /// # Errors
-    /// [`MemoryError::Bounds`], and [`MemoryError::Alignment`] if the address is not a multiple of
-    /// 8.
+    /// [`MemoryError::Bounds`], [`MemoryError::Alignment`] if the address is not a multiple of 8,
+    /// and [`MemoryError::Device`] if the region is device memory.
     pub fn load_u64(&self, offset: usize) -> Result<u64, MemoryError> {
         Ok(self.word(offset)?.load(Ordering::Acquire))
     }
@@ -410,16 +490,25 @@ impl MemoryRegion {
             Bound::Unbounded => self.len,
         };
         let len = end.saturating_sub(start);
-        self.check(start, len)?;
+        self.check_bounds(start, len)?;
         let addr = self.iova + start as u64;
         let len = u32::try_from(len).map_err(|_| MemoryError::TooLong { len })?;
         Ok(Sge { addr, len, lkey: self.key })
     }
 
-    fn check(&self, offset: usize, len: usize) -> Result<*mut u8, MemoryError> {
+    fn check_bounds(&self, offset: usize, len: usize) -> Result<(), MemoryError> {
         let region_len = self.len;
         if offset.checked_add(len).is_none_or(|end| end > region_len) {
             return Err(MemoryError::Bounds { offset, len, region_len });
+        }
+        Ok(())
+    }
+
+    /// Returns a pointer to bytes of the host's memory.
+    fn check(&self, offset: usize, len: usize) -> Result<*mut u8, MemoryError> {
+        self.check_bounds(offset, len)?;
+        if self.is_device() {
+            return Err(MemoryError::Device);
         }
         // SAFETY: `offset` is at most the length of the region.
         Ok(unsafe { self.start.as_ptr().add(offset) })

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::{ArcSwap, Cache, Guard};
 use braid_transport::{Region, Regions};
 
+use crate::cuda::Contexts;
 use crate::random;
 
 /// The table of regions. Readers take a snapshot and never wait. A writer makes a new table, which
@@ -13,6 +14,8 @@ pub(crate) struct RegionTable {
     current: Arc<ArcSwap<Regions>>,
     /// Held by the thread that makes the next table.
     writer: Mutex<()>,
+    /// The contexts of regions in device memory.
+    pub(crate) contexts: Contexts,
 }
 
 /// A worker's snapshot, which is read again only after the table has changed.
@@ -21,7 +24,7 @@ pub(crate) type RegionCache = Cache<Arc<ArcSwap<Regions>>, Arc<Regions>>;
 impl RegionTable {
     pub(crate) fn new() -> Self {
         let current = Arc::new(ArcSwap::from_pointee(Regions::new(random::bytes())));
-        RegionTable { current, writer: Mutex::new(()) }
+        RegionTable { current, writer: Mutex::new(()), contexts: Contexts::default() }
     }
 
     pub(crate) fn load(&self) -> Guard<Arc<Regions>> {

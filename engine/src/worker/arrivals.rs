@@ -6,8 +6,8 @@ use std::slice::Chunks;
 
 use braid_keys::{Binding, KeyId, Refused};
 use braid_transport::{
-    AddrPair, Admit, Arrival, Confirmation, Disconnects, Initiators, NicEpoch, QpSlot, SgList,
-    StrayAnswer, Use,
+    AddrPair, Admit, Arrival, Confirmation, Disconnects, EndCause, Initiators, NicEpoch, QpSlot,
+    SgList, StrayAnswer, Use,
 };
 use braid_wire::{
     Ack, Control, ControlKind, Crc, DataHeader, DataRun, DecodeError, Packet, Part, PathId, Probe,
@@ -16,7 +16,8 @@ use braid_wire::{
 use smallvec::SmallVec;
 
 use super::attempt::AttemptState;
-use super::landing::land;
+use super::device;
+use super::landing::ArrivalMemory;
 use super::listening::ListenState;
 use super::outbox::Outbox;
 use super::peers::Peers;
@@ -24,9 +25,10 @@ use super::qps::{QpLocation, QpTable};
 use super::rails::egress;
 use super::sessions::{Addressee, DisconnectAddress, Sessions};
 use crate::counters::WorkerCounters;
+use crate::cuda::{self, Deferral};
 use crate::datapath::{Arrived, Envelope, Received, Via};
 use crate::events::AsyncEvents;
-use crate::memory::{Checked, payload_crc};
+use crate::memory::payload_crc;
 
 /// Segments of a run, at most. The kernel merges up to 64 datagrams.
 const MAX_RUN: usize = 64;
@@ -44,7 +46,7 @@ pub(crate) struct Arrivals<'a> {
     pub(crate) outbox: &'a mut Outbox,
     pub(crate) disconnects: &'a mut Disconnects<DisconnectAddress>,
     pub(crate) sessions: &'a mut Sessions,
-    pub(crate) memory: Checked<'a>,
+    pub(crate) memory: ArrivalMemory<'a>,
     pub(crate) counters: &'a WorkerCounters,
     pub(crate) events: &'a AsyncEvents,
     pub(crate) effects: ArrivalEffects,
@@ -278,11 +280,28 @@ impl Arrivals<'_> {
             entry.take_shared_receives(self.now, &arrival, self.peers, self.events);
         }
         let endpoint = self.peers.endpoint_mut(peer);
+        if let Some(lane) = self.memory.lane.as_deref_mut() {
+            let place = (entry.shared.id, peer, slot);
+            let offered = (&arrival, &segments.payloads[..]);
+            match lane.offer(self.now, place, endpoint, offered, &self.memory.checked) {
+                Deferral::NotNeeded => {}
+                Deferral::Taken => return,
+                Deferral::Singly => return self.singly(origin, &segments, others),
+                Deferral::Duplicate => return self.counters.duplicates.add(1),
+                Deferral::NoRoom => return self.counters.refused.add(1),
+            }
+        }
         let mut may_owe_ack = true;
-        match endpoint.on_arrival(self.now, slot, &arrival, &self.memory) {
+        match endpoint.on_arrival(self.now, slot, &arrival, &self.memory.checked) {
             Admit::Take(landing) => {
-                land(&landing, &segments.payloads);
-                endpoint.placed(self.now, slot, &self.memory);
+                if let Err(error) = self.memory.land(&landing, &segments.payloads) {
+                    device::log(entry.shared.id, &error);
+                    return endpoint.end(slot, EndCause::DeviceMemory);
+                }
+                endpoint.placed(self.now, slot, &self.memory.checked);
+                if let Some(lane) = self.memory.lane.as_deref_mut() {
+                    lane.find_reads(endpoint, entry.shared.id, (peer, slot));
+                }
                 may_owe_ack = arrival.header.ack_request;
             }
             Admit::Singly => return self.singly(origin, &segments, others),
@@ -326,8 +345,9 @@ impl Arrivals<'_> {
             may_be_replied_to: self.may_be_replied_to,
         };
         let (endpoint, _) = self.peers.endpoint_without_waking(peer)?;
-        let pieces = endpoint.place_ahead(self.now, slot, &arrival, &self.memory)?;
-        Some((pieces, entry.crc))
+        let pieces = endpoint.place_ahead(self.now, slot, &arrival, &self.memory.checked)?;
+        // Device memory is reached by copies only.
+        (!cuda::has_device(&pieces)).then_some((pieces, entry.crc))
     }
 
     fn ack(&mut self, from: Option<SocketAddr>, ack: &Ack) {
@@ -529,7 +549,7 @@ impl Arrivals<'_> {
             return self.counters.payload_check.add(1);
         }
         let Some(roce) = entry.roce_for(&packet.header, self.events) else { return };
-        match roce.take(self.now, &packet, &self.memory) {
+        match roce.take(self.now, &packet, &self.memory.checked) {
             Admit::Take(_) => {}
             Admit::Duplicate => self.counters.duplicates.add(1),
             Admit::Refuse(_) | Admit::Singly => self.counters.refused.add(1),

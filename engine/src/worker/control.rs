@@ -17,6 +17,7 @@ use super::qps::{QpEntry, QpLocation};
 use super::rails::PeerAddrs;
 use super::roce::roce_port;
 use super::roce_qp::RoceQp;
+use crate::cuda::{Context, CudaError, Lane};
 use crate::paths_to::{PathRoute, PathsTo};
 use crate::qp::QpShared;
 use crate::random;
@@ -37,6 +38,9 @@ impl Worker {
         let mut entry = self.qps.remove(index)?;
         self.rails.close(entry.shared.id);
         entry.forget_posts();
+        if let Some(lane) = &mut self.lane {
+            entry.release_copies(lane);
+        }
         entry.accepted.map(|accepted| accepted.attempt())
     }
 
@@ -151,7 +155,9 @@ impl Worker {
         let Some(entry) = self.qps.at(index) else { return Ok(()) };
         let was_ended = entry.shared.state() == QpState::Error;
         // Work requests posted earlier take part in the change.
-        entry.take_posts(now, &mut self.peers);
+        let (lane, regions) = (self.lane.as_deref_mut(), self.regions.load());
+        let copied = entry.take_posts(now, &mut self.peers, lane, regions);
+        entry.end_if_failed(&mut self.peers, &self.events, copied);
         let changed = match &mut entry.place {
             QpLocation::Unbound(qp) => qp.modify(to),
             QpLocation::Bound { peer, slot } => {
@@ -190,6 +196,9 @@ impl Worker {
         self.rails.close(entry.shared.id);
         entry.shared.set_state(QpState::Reset, None);
         entry.forget_posts();
+        if let Some(lane) = &mut self.lane {
+            entry.release_copies(lane);
+        }
         if let QpLocation::Unbound(qp) = &mut entry.place {
             let next = fresh(qp.id(), qp.config().clone());
             entry.token = next.token();
@@ -238,6 +247,34 @@ impl Worker {
         }
     }
 
+    /// Prepares copies from and to device memory of another context.
+    pub(crate) fn add_context(&mut self, context: &Arc<Context>) -> Result<(), CudaError> {
+        let lane = match &mut self.lane {
+            Some(lane) => lane,
+            None => {
+                let lane = Lane::new().map_err(|error| CudaError::NoMemory(error.to_string()))?;
+                self.lane.insert(Box::new(lane))
+            }
+        };
+        lane.add(context)?;
+        self.contexts.truncate(context.index());
+        self.contexts.push(context.clone());
+        Ok(())
+    }
+
+    /// Ends the copies for a queue pair that has ended, before its completions are delivered.
+    fn stop_copies(&mut self, index: usize) {
+        let Some(lane) = &mut self.lane else { return };
+        let Some(entry) = self.qps.at(index) else { return };
+        if lane.stop(entry.shared.id) {
+            // Segments that have not left must not be read from memory of others.
+            self.rails.forget_memory();
+        }
+        if let Some((peer, slot)) = entry.bound() {
+            entry.flush_held(self.clock.now(), self.peers.endpoint_mut(peer), slot);
+        }
+    }
+
     /// Stops placement for a queue pair that does not receive.
     fn retire(&mut self, index: usize) {
         let Some(entry) = self.qps.at(index).filter(|entry| entry.bound().is_some()) else {
@@ -245,6 +282,7 @@ impl Worker {
         };
         if !entry.shared.state().receives() {
             self.rails.retire(entry.shared.id);
+            self.stop_copies(index);
         }
     }
 
@@ -255,8 +293,11 @@ impl Worker {
     }
 
     /// Drops every reference to regions that are no longer in the table.
-    pub(crate) fn forget_memory(&mut self) {
+    pub(crate) fn forget_memory(&mut self, is_device: bool) {
         self.rails.forget_memory();
+        if is_device && let Some(lane) = &mut self.lane {
+            lane.wait();
+        }
     }
 
     pub(crate) fn remote_addr(&mut self, index: usize) -> Option<SocketAddr> {

@@ -8,8 +8,10 @@ mod attendant;
 mod cell;
 mod control;
 mod degradations;
+mod device;
 mod departures;
 mod exchange;
+mod held_sends;
 mod initiators;
 mod landing;
 mod listening;
@@ -30,6 +32,7 @@ mod tests;
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use braid_transport::{Disconnects, EndCause, EventKind, Initiators};
 use braid_wire::{QpId, Time};
@@ -37,6 +40,8 @@ use braid_wire::{QpId, Time};
 use self::announce::announce;
 use self::arrivals::{ArrivalEffects, ArrivalSource, Arrivals};
 use self::attempt::AttemptState;
+use self::device::Copied;
+use self::landing::ArrivalMemory;
 use self::listening::ListenState;
 use self::outbox::Outbox;
 use self::peers::Peers;
@@ -46,6 +51,7 @@ use self::roce::RoceMembers;
 use self::sessions::{DisconnectAddress, Sessions};
 use crate::clock::Clock;
 use crate::counters::WorkerCounters;
+use crate::cuda::{Context, Lane};
 use crate::datapath::{Caps, PortRefused, Taken};
 use crate::events::AsyncEvents;
 use crate::fork::Origin;
@@ -65,6 +71,8 @@ const BATCHES: usize = 4;
 /// Looks for arrivals in an idle round of a thread that spins. Over UDP an empty look takes 0.3 us.
 /// The rest of an idle round takes 0.15 us, and an arrival waits meanwhile.
 const LOOKS: usize = 2;
+/// Time between two looks for copies from or to device memory that have ended.
+const COPY_INTERVAL: Duration = Duration::from_micros(20);
 /// Arrivals in a round after which the acknowledgement does not wait for the application. The
 /// application may take long to process completions, and the peer can prepare its next messages
 /// meanwhile.
@@ -86,6 +94,10 @@ pub(crate) struct Worker {
     /// The events of the engine.
     events: Arc<AsyncEvents>,
     regions: RegionCache,
+    /// The contexts of device memory, by index.
+    contexts: Vec<Arc<Context>>,
+    /// The copies from and to device memory. `None`: there is none.
+    lane: Option<Box<Lane>>,
     qps: QpTable,
     peers: Peers,
     listening: ListenState,
@@ -144,6 +156,8 @@ impl Worker {
             counters: parts.counters,
             events: parts.events,
             regions: parts.regions,
+            contexts: Vec::new(),
+            lane: None,
             qps: QpTable::default(),
             disconnects: Disconnects::new(parts.paths.count),
             peers: Peers::new(parts.paths),
@@ -239,6 +253,8 @@ impl Worker {
             return Some(Time::ZERO);
         }
         let due = self.rails.next_due().map(|due| self.clock.time_of(due));
+        let copies = self.lane.as_ref().filter(|lane| lane.is_busy());
+        let due = due.into_iter().chain(copies.map(|_| self.clock.now() + COPY_INTERVAL));
         let timeouts = [
             self.peers.next_timeout(!self.is_full),
             self.initiators.next_timeout(),
@@ -284,6 +300,7 @@ impl Worker {
     fn take_posts(&mut self, now: Time) -> bool {
         let mut worked = false;
         let (qps, peers, outbox) = (&mut self.qps, &mut self.peers, &mut self.outbox);
+        let (lane, regions) = (&mut self.lane, self.regions.load());
         let (initiators, events) = (&mut self.initiators, &self.events);
         self.signals.doorbells().answer(|index| {
             worked = true;
@@ -296,7 +313,8 @@ impl Worker {
                     entry.end(peers, events, EndCause::CompletionQueueOverrun);
                     entry.check_attempt(initiators);
                 }
-                entry.take_posts(now, peers);
+                let copied = entry.take_posts(now, peers, lane.as_deref_mut(), regions);
+                entry.end_if_failed(peers, events, copied);
                 entry.deliver_unbound();
             }
         });
@@ -307,6 +325,9 @@ impl Worker {
     fn receive(&mut self, now: Time) -> Intake {
         let mut intake = Intake::default();
         for batch in 0..BATCHES {
+            if self.lane.as_ref().is_some_and(|lane| lane.is_nearly_full()) {
+                break;
+            }
             let now = if batch == 0 { now } else { self.clock.now() };
             let regions = self.regions.load();
             let mut arrivals = Arrivals {
@@ -320,7 +341,10 @@ impl Worker {
                 outbox: &mut self.outbox,
                 disconnects: &mut self.disconnects,
                 sessions: &mut self.sessions,
-                memory: Checked { regions },
+                memory: ArrivalMemory {
+                    checked: Checked { regions, contexts: &self.contexts },
+                    lane: self.lane.as_deref_mut(),
+                },
                 counters: &self.counters,
                 events: &self.events,
                 effects: ArrivalEffects { is_ack_due: intake.is_ack_due, has_failed: false },
@@ -340,6 +364,20 @@ impl Worker {
             if !is_more {
                 break;
             }
+        }
+        if let Some(lane) = &mut self.lane {
+            let mut copied = Copied {
+                now,
+                lane,
+                memory: Checked { regions: self.regions.load(), contexts: &self.contexts },
+                qps: &mut self.qps,
+                peers: &mut self.peers,
+                events: &self.events,
+                counters: &self.counters,
+            };
+            let taken = copied.follow();
+            intake.packets += taken.packets;
+            intake.is_ack_due |= taken.is_ack_due;
         }
         intake
     }
@@ -403,6 +441,12 @@ impl Worker {
                 // those.
                 if !state.receives() {
                     self.rails.retire(event.qp);
+                    if let (Some(lane), Some(entry)) = (&mut self.lane, self.qps.get(event.qp)) {
+                        if lane.stop(event.qp) {
+                            self.rails.forget_memory();
+                        }
+                        entry.flush_held(self.clock.now(), endpoint, event.slot);
+                    }
                 }
                 if let Some(entry) = self.qps.get(event.qp) {
                     entry.shared.set_state(state, error);

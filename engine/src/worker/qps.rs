@@ -7,18 +7,20 @@ use std::sync::Arc;
 
 use braid_lb::RailSet;
 use braid_transport::{
-    Accepted, Arrival, Completion, ConnectedQp, EndCause, Ended, PostError, QpConfig, QpCounters,
-    QpSlot, QueuePair, RecvWr, Remote, SendWr,
+    Accepted, Arrival, Completion, ConnectedQp, EndCause, Ended, Endpoint, PostError, QpConfig,
+    QpCounters, QpSlot, QueuePair, RecvWr, Regions, Remote, SendWr,
 };
 use braid_wire::{Crc, PART_LEN, Part, QpId, RailId, RcHeader, SEALED_PART_LEN, Time, Token};
 
 use super::announce::{announce, announce_end};
+use super::held_sends::{HeldSends, MessageFault};
 use super::peers::Peers;
 use super::rails::PeerAddrs;
 use super::reassembly::Reassembly;
 use super::roce_qp::RoceQp;
 use super::sessions::Addressee;
 use crate::cq::CqShared;
+use crate::cuda::Lane;
 use crate::events::AsyncEvents;
 use crate::qp::{PostedSend, QpShared};
 use crate::qp_numbers::QpNumber;
@@ -49,11 +51,23 @@ pub(crate) struct QpEntry {
     pub(crate) full_rails: RailSet,
     /// The attempt that the queue pair was accepted for.
     pub(crate) accepted: Option<Accepted>,
-    /// The inline buffers of sends that have not ended.
-    sends: VecDeque<Option<u32>>,
+    /// The buffers of sends that have not ended.
+    sends: VecDeque<SendBuffer>,
     recvs: u32,
+    /// Sends that wait for copies of device memory; `None`: there never were any.
+    pub(super) held: Option<Box<HeldSends>>,
     /// Whether ends are dropped, because the queue pair is being reset or destroyed.
     pub(crate) muted: bool,
+}
+
+/// The memory of a send that returns to its owner when the send has ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum SendBuffer {
+    None,
+    /// A buffer for inline data.
+    Inline(u32),
+    /// The copy of a message from device memory.
+    Copy(u32),
 }
 
 /// The location of the core's queue pair.
@@ -185,6 +199,7 @@ impl QpEntry {
             accepted: None,
             sends: VecDeque::new(),
             recvs: 0,
+            held: None,
             muted: false,
         }
     }
@@ -252,8 +267,15 @@ impl QpEntry {
         self.shared.set_state(core.state(), core.error());
     }
 
-    /// Hands posted work requests to the core.
-    pub(crate) fn take_posts(&mut self, now: Time, peers: &mut Peers) {
+    /// Hands posted work requests to the core, but for those that wait for copies of device memory.
+    /// The error is that of a copy, and ends the queue pair.
+    pub(crate) fn take_posts(
+        &mut self,
+        now: Time,
+        peers: &mut Peers,
+        mut lane: Option<&mut Lane>,
+        regions: &Regions,
+    ) -> Result<usize, MessageFault> {
         while let Some(wr) = self.shared.recvs.pop() {
             match self.post_recv(now, peers, wr) {
                 Ok(()) => self.recvs += 1,
@@ -266,14 +288,46 @@ impl QpEntry {
         }
         while let Some(posted) = self.shared.sends.pop() {
             let PostedSend { wr, inline } = posted;
-            match self.post_send(now, peers, wr) {
-                Ok(()) => self.sends.push_back(inline),
-                Err(error) => {
-                    tracing::debug!(qp = %self.shared.id, %error, "a send was dropped");
-                    self.retire(inline);
-                }
+            let buffer = inline.map_or(SendBuffer::None, SendBuffer::Inline);
+            match lane.as_deref_mut() {
+                Some(_) if self.must_wait(peers, &wr, regions) => self.hold(wr, buffer),
+                _ => self.hand_over(now, peers, wr, buffer),
             }
         }
+        lane.map_or(Ok(0), |lane| self.advance_held(now, peers, lane, regions))
+    }
+
+    /// Hands a work request to the core.
+    pub(super) fn hand_over(
+        &mut self,
+        now: Time,
+        peers: &mut Peers,
+        wr: SendWr,
+        buffer: SendBuffer,
+    ) {
+        match self.post_send(now, peers, wr) {
+            Ok(()) => self.sends.push_back(buffer),
+            Err(error) => self.drop_send(error, buffer),
+        }
+    }
+
+    /// Hands a work request to the endpoint that holds the core's queue pair.
+    pub(super) fn hand_to(
+        &mut self,
+        now: Time,
+        (endpoint, slot): (&mut Endpoint, QpSlot),
+        wr: SendWr,
+        buffer: SendBuffer,
+    ) {
+        match endpoint.post_send(now, slot, wr) {
+            Ok(()) => self.sends.push_back(buffer),
+            Err(error) => self.drop_send(error, buffer),
+        }
+    }
+
+    fn drop_send(&mut self, error: PostError, buffer: SendBuffer) {
+        tracing::debug!(qp = %self.shared.id, %error, "a send was dropped");
+        self.retire(buffer);
     }
 
     /// Takes the receives for these segments from the shared receive queue, if the queue pair has
@@ -383,10 +437,10 @@ impl QpEntry {
             self.shared.release_recvs(1);
             return self.push(&self.shared.recv_cq, ended.completion);
         }
-        let inline = self.sends.pop_front();
-        debug_assert!(inline.is_some(), "nothing was posted that could have ended: {ended:?}");
-        let Some(inline) = inline else { return };
-        self.retire(inline);
+        let buffer = self.sends.pop_front();
+        debug_assert!(buffer.is_some(), "nothing was posted that could have ended: {ended:?}");
+        let Some(buffer) = buffer else { return };
+        self.retire(buffer);
         if let Some(completion) = ended.reported() {
             self.push(&self.shared.send_cq, completion);
         }
@@ -400,10 +454,14 @@ impl QpEntry {
         }
     }
 
-    /// Releases the inline buffer of a send that has ended.
-    fn retire(&self, inline: Option<u32>) {
-        if let Some(inline) = inline {
-            self.shared.inline.give_back(inline);
+    /// Releases the buffer of a send that has ended.
+    fn retire(&mut self, buffer: SendBuffer) {
+        match buffer {
+            SendBuffer::None => {}
+            SendBuffer::Inline(index) => self.shared.inline.give_back(index),
+            SendBuffer::Copy(number) => {
+                self.held.get_or_insert_default().released.push(number);
+            }
         }
         self.shared.sends.release(1);
     }
@@ -415,11 +473,12 @@ impl QpEntry {
             self.recvs += 1;
         }
         shared.release_recvs(std::mem::take(&mut self.recvs));
+        self.sends.extend(self.held.iter_mut().flat_map(|held| held.drain()));
         while let Some(posted) = shared.sends.pop() {
-            self.sends.push_back(posted.inline);
+            self.sends.push_back(posted.inline.map_or(SendBuffer::None, SendBuffer::Inline));
         }
-        while let Some(inline) = self.sends.pop_front() {
-            self.retire(inline);
+        while let Some(buffer) = self.sends.pop_front() {
+            self.retire(buffer);
         }
     }
 }

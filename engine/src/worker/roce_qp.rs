@@ -7,11 +7,13 @@
 use std::net::SocketAddr;
 
 use braid_transport::{
-    AddrPair, Admit, Landing, QueuePair, RcArrival, RcQp, RcRemote, RcTransmit, Regions, RoceMtu,
+    AddrPair, Admit, EndCause, Landing, QueuePair, RcArrival, RcQp, RcRemote, RcTransmit, Regions,
+    RoceMtu,
 };
 use braid_wire::{ICRC_LEN, IcrcEnds, RcHeader, RcPacket, Time};
 
-use super::landing::land;
+use super::{device, landing};
+use crate::cuda;
 use crate::datapath::Readable;
 use crate::link::roce_batch::RoceBatch;
 use crate::memory::Checked;
@@ -85,8 +87,12 @@ impl RoceQp {
         let arrival = RcArrival { header, len: payload.len() as u32 };
         let admit = self.qp.on_arrival(now, &arrival, memory);
         if let Admit::Take(landing) = &admit {
-            if *landing != Landing::Nothing {
-                land(landing, &[payload]);
+            if *landing != Landing::Nothing
+                && let Err(error) = landing::land(memory, landing, &[payload])
+            {
+                device::log(self.qp.id(), &error);
+                self.qp.end(EndCause::DeviceMemory);
+                return admit;
             }
             self.qp.placed(now, memory);
         }
@@ -105,6 +111,11 @@ impl RoceQp {
                 return;
             }
             match Readable::check(&mut next.gather, (next.pd, next.access), regions) {
+                // Device memory that is sent has to be copied before, which is done for Braid's
+                // own protocol only.
+                Some(payload) if payload.pieces().any(|piece| cuda::is_device(piece.addr)) => {
+                    self.qp.unreadable(&next.header);
+                }
                 Some(payload) => train.push(&self.ends, &next.header, &payload, len),
                 None => self.qp.unreadable(&next.header),
             }

@@ -60,6 +60,11 @@ fn every_null_is_an_error() {
             braid_mr_register(null_mut(), bytes.cast(), 1, 0, words.cast()),
             braid_mr_register(side.pd, null_mut(), 1, 0, words.cast()),
             braid_mr_register(side.pd, bytes.cast(), 1, 0, null_mut()),
+            braid_mr_register_cuda(null_mut(), 4096, 1, 0, words.cast()),
+            braid_mr_register_cuda(side.pd, 0, 1, 0, words.cast()),
+            braid_mr_register_cuda(side.pd, 4096, 1, 0, null_mut()),
+            braid_mr_alloc_cuda(null_mut(), 0, 1, 0, words.cast()),
+            braid_mr_alloc_cuda(side.pd, 0, 1, 0, null_mut()),
             braid_mr_close(null_mut()),
             braid_mr_query(null(), words.cast()),
             braid_mr_query(side.mr, null_mut()),
@@ -385,6 +390,8 @@ fn memory_is_registered_and_named_within_bounds_only() {
         let start = side.memory.cast();
         let wraps = braid_mr_register(pd, start, usize::MAX, 0, &mut mr);
         fails(wraps, BRAID_ERR_INVALID, "beyond the address space");
+        fails(braid_mr_alloc_cuda(pd, 0, 0, 0, &mut mr), BRAID_ERR_INVALID, "at least 1 byte");
+        fails(braid_mr_alloc_cuda(pd, 0, 1, 16, &mut mr), BRAID_ERR_INVALID, "`access` is 0x10");
         fails(braid_mr_slice(side.mr, MEMORY, 1, &mut sge), BRAID_ERR_INVALID, "not inside");
         fails(braid_mr_slice(side.mr, 1, usize::MAX, &mut sge), BRAID_ERR_INVALID, "not inside");
         fails(braid_mr_store_u64(side.mr, 4, 1), BRAID_ERR_INVALID, "multiple of 8");

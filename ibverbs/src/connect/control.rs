@@ -122,7 +122,9 @@ fn report_end(qp: &QueuePair, cause: EndCause) {
             }
             qp.report(IBV_EVENT_QP_FATAL);
         }
-        EndCause::DeviceGone | EndCause::PeerUntrue => qp.report(IBV_EVENT_QP_FATAL),
+        EndCause::DeviceGone | EndCause::DeviceMemory | EndCause::PeerUntrue => {
+            qp.report(IBV_EVENT_QP_FATAL)
+        }
         _ => {}
     }
     qp.report_last_receive();

@@ -48,7 +48,7 @@ impl Memory for GhostMemory {
         &self.regions
     }
 
-    fn atomic(&self, _: u64, _: AtomicOp) -> u64 {
+    fn atomic(&self, _: u64, _: AtomicOp) -> Option<u64> {
         unreachable!("no workload sends atomics")
     }
 }

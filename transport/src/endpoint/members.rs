@@ -14,10 +14,11 @@ use super::turns::{Member, Schedule, Turn};
 use crate::qp::{ConnectedQp, Outcome, Packet};
 use crate::stream::per_rail::RailBytes;
 use crate::stream::send::quantum::OpenBatch;
+use crate::stream::send::response_queue::{ResponseQueue, WaitingRead};
 use crate::stream::send::send_limits::{Allowance, Budget, Need};
 use crate::{
     Completion, Disconnect, EndCause, Ended, EndpointConfig, Event, PostError, QpAttributes,
-    QpSlot, QpState, QueuePair, RecvWr, Remote, SendWr, StateError, Transmit,
+    QpSlot, QpState, QueuePair, RecvWr, Remote, SendWr, Sge, StateError, Transmit,
 };
 
 /// All queue pairs towards one peer, with a shared receive buffer, timers and detection of a dead
@@ -215,6 +216,25 @@ impl Endpoint {
             qp.unreadable(stream, source);
         }
         self.settle(slot.0);
+    }
+
+    /// Returns the first READ of the peer whose memory waits to be copied, among the responses from
+    /// number `from` on. See [`crate::Memory::must_be_copied`].
+    pub fn waiting_read(&self, slot: QpSlot, from: u64) -> Option<WaitingRead> {
+        self.qp(slot).responses()?.waiting(from)
+    }
+
+    /// Lets the response to a READ leave from `copy`, which the driver keeps until
+    /// [`Endpoint::oldest_response`] has passed the response. [`Transmit`] names it as it is.
+    pub fn serve_read(&mut self, slot: QpSlot, response: u64, copy: Sge) {
+        if self.qp_mut(slot).serve_read(response, copy) {
+            self.settle(slot.0);
+        }
+    }
+
+    /// The number of the oldest response of a queue pair that is not acknowledged.
+    pub fn oldest_response(&self, slot: QpSlot) -> u64 {
+        self.qp(slot).responses().map_or(0, ResponseQueue::oldest)
     }
 
     /// Reports that a segment with [`crate::Placement::Direct`] was staged instead, because the

@@ -402,15 +402,16 @@ impl ConnectedQp {
             Effect::Receive(received) => self.complete_receive(psn, received),
             Effect::Read { number, addr, rkey, len } => {
                 match self.check_effect(memory, rkey, (addr, len), Access::REMOTE_READ) {
-                    Some(_) => self.respond(now, psn, number, || Body::Read { addr, rkey, len }),
+                    Some(at) => {
+                        let waits = len > 0 && memory.must_be_copied(at);
+                        self.respond(now, psn, number, Body::Read { addr, rkey, len, waits });
+                    }
                     None => self.refuse_access(psn),
                 }
             }
             Effect::Atomic { number, addr, rkey, op } => {
                 match self.check_effect(memory, rkey, (addr, 8), Access::REMOTE_ATOMIC) {
-                    Some(word) => {
-                        self.respond(now, psn, number, || Body::Value(memory.atomic(word, op)));
-                    }
+                    Some(word) => self.carry_out(now, psn, number, || memory.atomic(word, op)),
                     None => self.refuse_access(psn),
                 }
             }
@@ -457,14 +458,40 @@ impl ConnectedQp {
 
     /// Queues the response with this `body`. Refuses the request if the peer has more requests open
     /// than it was granted.
-    fn respond(&mut self, now: Time, request: Psn, number: u32, body: impl FnOnce() -> Body) {
+    fn respond(&mut self, now: Time, request: Psn, number: u32, body: Body) {
+        if self.has_room_to_respond(now, request) {
+            self.streams.responding(&self.qp.config).queue.push(number, request, body);
+        }
+    }
+
+    /// Carries out an atomic and queues its response, see [`ConnectedQp::respond`].
+    fn carry_out(
+        &mut self,
+        now: Time,
+        request: Psn,
+        number: u32,
+        atomic: impl FnOnce() -> Option<u64>,
+    ) {
+        if !self.has_room_to_respond(now, request) {
+            return;
+        }
+        match atomic() {
+            Some(old) => {
+                let responses = self.streams.responding(&self.qp.config);
+                responses.queue.push(number, request, Body::Value(old));
+            }
+            None => self.streams.from_requests.refuse(NakCode::RemoteOperational, request),
+        }
+    }
+
+    /// Whether another request may be answered. Refuses it otherwise.
+    fn has_room_to_respond(&mut self, now: Time, request: Psn) -> bool {
         let granted = self.granted();
-        let responses = self.streams.responding(&self.qp.config);
-        if responses.make_room(now, granted) {
-            responses.queue.push(number, request, body());
-        } else {
+        let has_room = self.streams.responding(&self.qp.config).make_room(now, granted);
+        if !has_room {
             self.streams.from_requests.refuse(NakCode::InvalidRequest, request);
         }
+        has_room
     }
 
     /// Refuses the message that ends at `psn`. It has holes although all earlier packets have

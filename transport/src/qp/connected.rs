@@ -16,10 +16,11 @@ use crate::stream::marks::MarkSample;
 use crate::stream::per_rail::RailPayloads;
 use crate::stream::recv::recv_stream::RecvStream;
 use crate::stream::send::direct::NicEpoch;
+use crate::stream::send::response_queue::ResponseQueue;
 use crate::stream::send::send_stream::{SendStream, Timeout};
 use crate::{
     Egress, EndCause, Ended, EndpointConfig, PostError, QpAttributes, QpState, RecvWr, Remote,
-    SendWr, StateError,
+    SendWr, Sge, StateError,
 };
 
 /// A connected queue pair. An [`crate::Endpoint`] owns it and gives access to it.
@@ -226,6 +227,17 @@ impl ConnectedQp {
             self.qp.rq.trim();
             self.qp.ended.shrink_to(KEPT_ENTRIES);
         }
+    }
+
+    /// The responses to the peer's requests, if there were any.
+    pub(crate) fn responses(&self) -> Option<&ResponseQueue> {
+        self.streams.responses.as_ref().map(|responses| &responses.queue)
+    }
+
+    /// See [`crate::Endpoint::serve_read`]. Returns false if there is no such response.
+    pub(crate) fn serve_read(&mut self, response: u64, copy: Sge) -> bool {
+        let responses = self.streams.responses.as_mut();
+        responses.is_some_and(|responses| responses.queue.serve(response, copy))
     }
 
     /// Sets whether the driver currently accepts no segments.

@@ -342,8 +342,12 @@ impl RcResponder {
                     RcOpcode::CompareSwap => AtomicOp::CompareSwap(operands),
                     _ => AtomicOp::FetchAdd(operands),
                 };
+                let Some(original) = memory.atomic(word, op) else {
+                    self.refuse(&header, Refusal::Local);
+                    return None;
+                };
                 self.msn = next_msn(self.msn);
-                self.responses.atomic(psn, self.msn, memory.atomic(word, op));
+                self.responses.atomic(psn, self.msn, original);
                 self.epsn = psn.plus(1);
                 return None;
             }

@@ -111,7 +111,7 @@ impl Memory for HostMemory {
         &self.regions
     }
 
-    fn atomic(&self, _: u64, _: AtomicOp) -> u64 {
+    fn atomic(&self, _: u64, _: AtomicOp) -> Option<u64> {
         unreachable!("nobody asks for an atomic")
     }
 }

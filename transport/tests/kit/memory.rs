@@ -50,7 +50,7 @@ impl Memory for Everything {
         &self.regions
     }
 
-    fn atomic(&self, _: u64, _: AtomicOp) -> u64 {
-        0
+    fn atomic(&self, _: u64, _: AtomicOp) -> Option<u64> {
+        Some(0)
     }
 }

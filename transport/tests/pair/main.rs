@@ -3,6 +3,7 @@
 mod acks;
 mod bursts;
 mod controller;
+mod copied;
 mod crossing;
 mod direct;
 mod disconnect;

@@ -67,7 +67,7 @@ impl Memory for Arena {
         &self.regions
     }
 
-    fn atomic(&self, addr: u64, op: AtomicOp) -> u64 {
+    fn atomic(&self, addr: u64, op: AtomicOp) -> Option<u64> {
         let at = (addr - BASE) as usize;
         let old = self.word(at);
         let new = match op {
@@ -76,7 +76,7 @@ impl Memory for Arena {
             AtomicOp::CompareSwap(_) => old,
         };
         self.write(at, &new.to_ne_bytes());
-        old
+        Some(old)
     }
 }
 

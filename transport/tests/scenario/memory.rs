@@ -341,7 +341,7 @@ impl Memory for HostMemory {
         &self.regions
     }
 
-    fn atomic(&self, addr: u64, op: AtomicOp) -> u64 {
+    fn atomic(&self, addr: u64, op: AtomicOp) -> Option<u64> {
         let id = self.find(addr, 8).expect("an atomic outside of all counters");
         assert_eq!(addr % 8, 0, "a misaligned atomic");
         let before = u64::from_ne_bytes(self.read(id).try_into().expect("a counter has 8 bytes"));
@@ -349,7 +349,7 @@ impl Memory for HostMemory {
         let at = (addr - block.base) as usize;
         block.bytes.borrow_mut()[at..at + 8].copy_from_slice(&outcome(before, op).to_ne_bytes());
         self.atomics.borrow_mut().push(AtomicRecord { addr, op, before });
-        before
+        Some(before)
     }
 }
 

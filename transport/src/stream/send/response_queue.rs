@@ -15,8 +15,9 @@ use crate::{SgList, Sge};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Body {
-    /// Memory that the peer reads.
-    Read { addr: u64, rkey: u32, len: u32 },
+    /// Memory that the peer reads. `waits`: the driver has to copy it first, see
+    /// [`ResponseQueue::serve`].
+    Read { addr: u64, rkey: u32, len: u32, waits: bool },
     /// The value in memory before an atomic was executed.
     Value(u64),
 }
@@ -31,12 +32,23 @@ struct Response {
     last: Option<Psn>,
 }
 
+/// A READ whose memory the driver has to copy before the response can leave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WaitingRead {
+    /// The number of the response, for [`crate::Endpoint::serve_read`].
+    pub response: u64,
+    /// The memory that the peer reads, as the request named it.
+    pub memory: Sge,
+}
+
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ResponseQueue {
     responses: VecDeque<Response>,
     base: u64,
     cursor: u64,
     offset: u32,
+    /// Responses that wait for a copy.
+    waiting: usize,
 }
 
 impl ResponseQueue {
@@ -45,11 +57,47 @@ impl ResponseQueue {
     }
 
     pub(crate) fn push(&mut self, number: u32, request: Psn, body: Body) {
+        self.waiting += usize::from(body.waits());
         self.responses.push_back(Response { number, request, body, last: None });
     }
 
     fn get(&self, seq: u64) -> Option<&Response> {
         self.responses.get(usize::try_from(seq.checked_sub(self.base)?).ok()?)
+    }
+
+    /// The number of the oldest response; the driver may release copies for earlier ones.
+    pub(crate) fn oldest(&self) -> u64 {
+        self.base
+    }
+
+    /// Returns the first response from number `from` on that waits for a copy.
+    pub(crate) fn waiting(&self, from: u64) -> Option<WaitingRead> {
+        if self.waiting == 0 {
+            return None;
+        }
+        let first = from.max(self.base);
+        let skipped = usize::try_from(first - self.base).ok()?;
+        (first..).zip(self.responses.iter().skip(skipped)).find_map(|(number, it)| match it.body {
+            Body::Read { addr, rkey, len, waits: true } => {
+                let memory = Sge { addr, len, lkey: rkey };
+                Some(WaitingRead { response: number, memory })
+            }
+            _ => None,
+        })
+    }
+
+    /// Lets a response that waits leave from `copy`, which is as long. Returns false if there is
+    /// no such response.
+    pub(crate) fn serve(&mut self, response: u64, copy: Sge) -> bool {
+        let index = response.checked_sub(self.base).and_then(|index| usize::try_from(index).ok());
+        let found = index.and_then(|index| self.responses.get_mut(index));
+        let Some(found) = found.filter(|it| it.body.waits() && it.len() == copy.len) else {
+            return false;
+        };
+        let Sge { addr, len, lkey: rkey } = copy;
+        found.body = Body::Read { addr, rkey, len, waits: false };
+        self.waiting -= 1;
+        true
     }
 
     /// Last PSN of the oldest response, if it was sent completely.
@@ -85,13 +133,13 @@ impl ResponseQueue {
     pub(crate) fn clear(&mut self) {
         self.base += self.responses.len() as u64;
         self.responses.clear();
-        (self.cursor, self.offset) = (self.base, 0);
+        (self.cursor, self.offset, self.waiting) = (self.base, 0, 0);
     }
 }
 
 impl Source for ResponseQueue {
     fn peek(&self, limits: Limits) -> Option<Next> {
-        let response = self.get(self.cursor)?;
+        let response = self.get(self.cursor).filter(|response| !response.body.waits())?;
         Some(Next {
             source: self.cursor,
             offset: self.offset,
@@ -137,12 +185,18 @@ impl Source for ResponseQueue {
                 header.address = value;
                 Some(SgList::new())
             }
-            Body::Read { addr, rkey, len } => {
+            Body::Read { addr, rkey, len, .. } => {
                 header.opcode = Opcode::ReadResponse;
                 let whole = [Sge { addr, len, lkey: rkey }];
                 sg_list::slice(&whole, next.offset, bytes)
             }
         }
+    }
+}
+
+impl Body {
+    fn waits(self) -> bool {
+        matches!(self, Body::Read { waits: true, .. })
     }
 }
 

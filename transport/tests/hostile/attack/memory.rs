@@ -175,9 +175,9 @@ impl Memory for HostMemory {
         &self.regions
     }
 
-    fn atomic(&self, addr: u64, _: AtomicOp) -> u64 {
+    fn atomic(&self, addr: u64, _: AtomicOp) -> Option<u64> {
         let inside = self.target.addr..=self.target.addr + self.target.len - 8;
         assert!(inside.contains(&addr) && addr.is_multiple_of(8), "an atomic at {addr:#x}");
-        u64::from_ne_bytes(self.read(addr, 8).try_into().expect("8 bytes"))
+        Some(u64::from_ne_bytes(self.read(addr, 8).try_into().expect("8 bytes")))
     }
 }
