@@ -85,9 +85,11 @@ impl Checks {
     /// Plain RoCEv2 from userspace in machine a, against rxe in machine b.
     pub(super) fn roce(&mut self, pair: &Machines) -> Result<(), Failure> {
         roce::free_port(pair)?;
-        for trouble in [Trouble::Clean, Trouble::Loss] {
+        for (trouble, tests) in
+            [(Trouble::Clean, &roce::TESTS[..]), (Trouble::Loss, &roce::WITH_LOSS)]
+        {
             trouble.set(pair)?;
-            for test in roce::TESTS {
+            for test in tests {
                 let name = format!("RoCEv2: {test}, {}", trouble.name());
                 self.check(name, || test.run(pair));
             }

@@ -37,6 +37,10 @@ pub(super) const TESTS: [Test; 7] = [
     Test::PingPong,
 ];
 
+/// The tests that also run under loss.
+pub(super) const WITH_LOSS: [Test; 3] =
+    [Test::Requester("write"), Test::Requester("read"), Test::Responder("write")];
+
 impl fmt::Display for Test {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
