@@ -155,9 +155,14 @@ impl Worker {
         let Some(entry) = self.qps.at(index) else { return Ok(()) };
         let was_ended = entry.shared.state() == QpState::Error;
         // Work requests posted earlier take part in the change.
-        let (lane, regions) = (self.lane.as_deref_mut(), self.regions.load());
-        let copied = entry.take_posts(now, &mut self.peers, lane, regions);
-        entry.end_if_failed(&mut self.peers, &self.events, copied);
+        match self.lane.as_deref_mut() {
+            None => entry.take_posts(now, &mut self.peers),
+            Some(lane) => {
+                let regions = self.regions.load();
+                let copied = entry.take_posts_copying(now, &mut self.peers, lane, regions);
+                entry.end_if_failed(&mut self.peers, &self.events, copied);
+            }
+        }
         let changed = match &mut entry.place {
             QpLocation::Unbound(qp) => qp.modify(to),
             QpLocation::Bound { peer, slot } => {

@@ -300,7 +300,8 @@ impl Worker {
     fn take_posts(&mut self, now: Time) -> bool {
         let mut worked = false;
         let (qps, peers, outbox) = (&mut self.qps, &mut self.peers, &mut self.outbox);
-        let (lane, regions) = (&mut self.lane, self.regions.load());
+        let regions = &mut self.regions;
+        let mut copying = self.lane.as_deref_mut().map(|lane| (lane, &**regions.load()));
         let (initiators, events) = (&mut self.initiators, &self.events);
         self.signals.doorbells().answer(|index| {
             worked = true;
@@ -313,8 +314,13 @@ impl Worker {
                     entry.end(peers, events, EndCause::CompletionQueueOverrun);
                     entry.check_attempt(initiators);
                 }
-                let copied = entry.take_posts(now, peers, lane.as_deref_mut(), regions);
-                entry.end_if_failed(peers, events, copied);
+                match &mut copying {
+                    None => entry.take_posts(now, peers),
+                    Some((lane, regions)) => {
+                        let copied = entry.take_posts_copying(now, peers, lane, regions);
+                        entry.end_if_failed(peers, events, copied);
+                    }
+                }
                 entry.deliver_unbound();
             }
         });

@@ -267,15 +267,37 @@ impl QpEntry {
         self.shared.set_state(core.state(), core.error());
     }
 
+    /// Hands posted work requests to the core.
+    pub(crate) fn take_posts(&mut self, now: Time, peers: &mut Peers) {
+        self.take_receives(now, peers);
+        while let Some(PostedSend { wr, inline }) = self.shared.sends.pop() {
+            let buffer = inline.map_or(SendBuffer::None, SendBuffer::Inline);
+            self.hand_over(now, peers, wr, buffer);
+        }
+    }
+
     /// Hands posted work requests to the core, but for those that wait for copies of device memory.
     /// The error is that of a copy, and ends the queue pair.
-    pub(crate) fn take_posts(
+    pub(crate) fn take_posts_copying(
         &mut self,
         now: Time,
         peers: &mut Peers,
-        mut lane: Option<&mut Lane>,
+        lane: &mut Lane,
         regions: &Regions,
     ) -> Result<usize, MessageFault> {
+        self.take_receives(now, peers);
+        while let Some(PostedSend { wr, inline }) = self.shared.sends.pop() {
+            let buffer = inline.map_or(SendBuffer::None, SendBuffer::Inline);
+            match self.must_wait(peers, &wr, regions) {
+                true => self.hold(wr, buffer),
+                false => self.hand_over(now, peers, wr, buffer),
+            }
+        }
+        self.advance_held(now, peers, lane, regions)
+    }
+
+    #[inline]
+    fn take_receives(&mut self, now: Time, peers: &mut Peers) {
         while let Some(wr) = self.shared.recvs.pop() {
             match self.post_recv(now, peers, wr) {
                 Ok(()) => self.recvs += 1,
@@ -286,18 +308,10 @@ impl QpEntry {
                 }
             }
         }
-        while let Some(posted) = self.shared.sends.pop() {
-            let PostedSend { wr, inline } = posted;
-            let buffer = inline.map_or(SendBuffer::None, SendBuffer::Inline);
-            match lane.as_deref_mut() {
-                Some(_) if self.must_wait(peers, &wr, regions) => self.hold(wr, buffer),
-                _ => self.hand_over(now, peers, wr, buffer),
-            }
-        }
-        lane.map_or(Ok(0), |lane| self.advance_held(now, peers, lane, regions))
     }
 
     /// Hands a work request to the core.
+    #[inline]
     pub(super) fn hand_over(
         &mut self,
         now: Time,
@@ -325,6 +339,7 @@ impl QpEntry {
         }
     }
 
+    #[cold]
     fn drop_send(&mut self, error: PostError, buffer: SendBuffer) {
         tracing::debug!(qp = %self.shared.id, %error, "a send was dropped");
         self.retire(buffer);
@@ -455,15 +470,19 @@ impl QpEntry {
     }
 
     /// Releases the buffer of a send that has ended.
+    #[inline]
     fn retire(&mut self, buffer: SendBuffer) {
         match buffer {
             SendBuffer::None => {}
             SendBuffer::Inline(index) => self.shared.inline.give_back(index),
-            SendBuffer::Copy(number) => {
-                self.held.get_or_insert_default().released.push(number);
-            }
+            SendBuffer::Copy(number) => self.retire_copy(number),
         }
         self.shared.sends.release(1);
+    }
+
+    #[cold]
+    fn retire_copy(&mut self, number: u32) {
+        self.held.get_or_insert_default().released.push(number);
     }
 
     /// Drops everything that is posted, without completions.
