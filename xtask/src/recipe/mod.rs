@@ -11,7 +11,7 @@ use crate::{Failure, process, tree};
 /// The page of the recipes.
 const RECIPES: &str = "CONTRIBUTING.md";
 /// The crates of the copy, by their names among the workspace's dependencies.
-const CRATES: [&str; 8] = [
+const CRATES: [&str; 9] = [
     "braid-wire",
     "braid-lb",
     "braid-cc",
@@ -19,6 +19,7 @@ const CRATES: [&str; 8] = [
     "braid-transport",
     "braid-verbs",
     "braid",
+    "braid-cuda-substitute",
     "braid-log",
 ];
 /// The folder of the crates in the copy's workspace. Cargo identifies a crate by its path in a
