@@ -128,6 +128,8 @@ fn watch(group: &Group, test: Option<&str>) -> Result<(), Failure> {
         "-Cunsafe-allow-abi-mismatch=sanitizer".to_owned(),
         // What is generic in the standard library is compiled, and instrumented, with who uses it.
         "-Zshare-generics=no".to_owned(),
+        // Libraries that a test opens find the sanitizer's functions in the test program.
+        "-Clink-arg=-rdynamic".to_owned(),
     ];
     let mut command = tree::cargo();
     match group.sanitizer {
