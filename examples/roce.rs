@@ -3,7 +3,9 @@
 //!
 //! | command | the peer runs, on an RNIC or the kernel's rxe |
 //! |---|---|
-//! | `write HOST`, `read HOST`, `atomic HOST` | `ib_write_bw -F`, `ib_read_bw -F`, `ib_atomic_bw -F` |
+//! | `write HOST` | `ib_write_bw -F` |
+//! | `read HOST` | `ib_read_bw -F` |
+//! | `atomic HOST` | `ib_atomic_bw -F` |
 //! | `write`, `read`, `atomic` | the same with this host as argument, after this program |
 //! | `pingpong HOST` | `ibv_rc_pingpong -g INDEX`, where INDEX is that of its RoCEv2 GID |
 //!

@@ -2,10 +2,11 @@
 
 use std::io::{self, Write};
 
-use braid::{Crc, Datapath, LossRecovery, Medium};
+use braid::{Crc, Datapath, Medium};
 
 use crate::cli::Test;
 use crate::engine_args::{EngineArgs, MemoryKind, Service};
+use crate::policies::Policies;
 use crate::session::Session;
 use crate::table::RULE;
 
@@ -37,9 +38,7 @@ type Parameter = (&'static str, String);
 
 fn parameters(session: &Session, args: &EngineArgs) -> [[Parameter; 2]; 6] {
     let (plan, is_roce) = (&session.plan, session.plan.roce.is_some());
-    let of_braid = |value: String| if is_roce { "none".to_owned() } else { value };
-    let recovery = if is_roce { LossRecovery::GoBackN } else { plan.loss_recovery };
-    let (paths, lb) = (args.policy.paths.to_string(), args.policy.lb.to_string());
+    let policies = Policies::of(plan, args);
     let on = |yes| if yes { "ON" } else { "OFF" }.to_owned();
     let has_crc = session.qps[0].payload_crc() == Some(Crc::On);
     let payload = session.qps[0].packet_payload();
@@ -51,12 +50,9 @@ fn parameters(session: &Session, args: &EngineArgs) -> [[Parameter; 2]; 6] {
             ("Connection type", if is_roce { "RoCEv2 RC" } else { connection(args) }.to_owned()),
         ],
         [("TX depth", plan.sends.to_string()), ("Packet payload", payload)],
-        [("Paths", if is_roce { "1".to_owned() } else { paths }), ("Path policy", of_braid(lb))],
-        [
-            ("Rails", args.policy.rails.len().max(1).to_string()),
-            ("Congestion", of_braid(args.policy.cc.to_string())),
-        ],
-        [("Payload CRC", on(has_crc)), ("Loss recovery", recovery.name().to_owned())],
+        [("Paths", policies.paths.to_string()), ("Path policy", policies.lb)],
+        [("Rails", args.policy.rails.len().max(1).to_string()), ("Congestion", policies.cc)],
+        [("Payload CRC", on(has_crc)), ("Loss recovery", policies.loss_recovery.to_owned())],
     ]
 }
 

@@ -26,6 +26,7 @@ mod pattern;
 mod peer;
 mod perftest;
 mod plan;
+mod policies;
 mod program;
 mod progress;
 mod quantities;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
-use braid::{LossRecovery, Medium, MemFabric, RoceMtu};
+use braid::{Medium, MemFabric, RoceMtu};
 
 use crate::about::host_name;
 use crate::bandwidth::{self, Watch};
@@ -17,6 +17,7 @@ use crate::json_file::JsonFile;
 use crate::peer::cpu_seconds;
 use crate::peer::limits::WORKING_SET_BYTES;
 use crate::plan::{Extent, Order, Phase, PhaseOutcome, Plan};
+use crate::policies::Policies;
 use crate::report::{self, Bandwidth, Figures, Host, Hosts, Latency, Results, Row};
 use crate::session::{self, Session, Side};
 use crate::table::{self, RULE, Table};
@@ -199,12 +200,7 @@ fn results(
 ) -> Results {
     let client = Host { name: host_name(), address: session.engine.local_addr() };
     let name = args.host.clone().unwrap_or_else(host_name);
-    // RoCEv2 has one path, and its window is no policy.
-    let policy = |name: String| if args.roce { "none".to_owned() } else { name };
-    let recovery = match args.roce {
-        true => LossRecovery::GoBackN.name(),
-        false => args.engine.policy.loss_recovery.name(),
-    };
+    let policies = Policies::of(&session.plan, &args.engine);
     let mut degradations = Vec::new();
     rows.iter().for_each(|row| degraded::merge(&mut degradations, &row.degraded));
     Results {
@@ -212,10 +208,10 @@ fn results(
         test: test.name(),
         hosts: Hosts { client, server: Host { name, address: session.peer() } },
         queue_pairs: args.load.qps,
-        paths: if args.roce { 1 } else { args.engine.policy.paths },
-        path_policy: policy(args.engine.policy.lb.to_string()),
-        loss_recovery: recovery,
-        congestion_control: policy(args.engine.policy.cc.to_string()),
+        paths: policies.paths,
+        path_policy: policies.lb,
+        loss_recovery: policies.loss_recovery,
+        congestion_control: policies.cc,
         packet_payload_bytes: session.qps[0].packet_payload().unwrap_or(0),
         datapath: args.engine.datapath().name(),
         protocol: session.qps[0].protocol().unwrap_or("unknown"),

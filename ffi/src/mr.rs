@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use braid::{Access, MemoryRegion};
+use braid::{Access, MemoryRegion, ProtectionDomain};
 
 use crate::arguments::{Out, flag};
 use crate::boundary::enter;
@@ -76,6 +76,26 @@ pub(crate) fn parse_access(bits: u32) -> Result<Access, Failure> {
     Ok(granted.fold(Access::NONE, |all, (_, right)| all | right))
 }
 
+/// Hands out the region that `make` returns for a protection domain and access rights.
+///
+/// # Safety
+/// `mr` is NULL or may be written.
+unsafe fn register(
+    pd: *mut braid_pd,
+    access: u32,
+    mr: *mut *mut braid_mr,
+    make: impl FnOnce(&ProtectionDomain, Access) -> Result<MemoryRegion, Failure>,
+) -> c_int {
+    enter(|| {
+        // SAFETY: the caller's promise.
+        let out = unsafe { Out::new(mr, "mr") }?;
+        let (pd, access) = (find(pd)?, parse_access(access)?);
+        let mr = make(&pd.pd, access)?;
+        out.set(hand_out(braid_mr { mr: Arc::new(mr), _pd: pd.children.add() })?);
+        Ok(0)
+    })
+}
+
 /// Allocates and registers `len` bytes, which are zeroed, resident and page-aligned. `access`
 /// combines BRAID_ACCESS_*. If `huge` is 1, the memory uses pages of 2 MiB, which `sysctl
 /// vm.nr_hugepages` must have reserved; otherwise it is 0. Closing the region frees the memory.
@@ -89,17 +109,14 @@ pub unsafe extern "C" fn braid_mr_alloc(
     huge: c_int,
     mr: *mut *mut braid_mr,
 ) -> c_int {
-    enter(|| {
-        // SAFETY: the caller's promise.
-        let out = unsafe { Out::new(mr, "mr") }?;
-        let (pd, access) = (find(pd)?, parse_access(access)?);
-        let mr = match flag(huge, "huge")? {
-            true => pd.pd.alloc_mr_huge(len, access),
-            false => pd.pd.alloc_mr(len, access),
-        }?;
-        out.set(hand_out(braid_mr { mr: Arc::new(mr), _pd: pd.children.add() })?);
-        Ok(0)
-    })
+    let make = |pd: &ProtectionDomain, access| {
+        Ok(match flag(huge, "huge")? {
+            true => pd.alloc_mr_huge(len, access),
+            false => pd.alloc_mr(len, access),
+        }?)
+    };
+    // SAFETY: the caller's promise.
+    unsafe { register(pd, access, mr, make) }
 }
 
 /// Registers `len` bytes of the application at `start`. `access` combines BRAID_ACCESS_*. The
@@ -115,19 +132,16 @@ pub unsafe extern "C" fn braid_mr_register(
     access: u32,
     mr: *mut *mut braid_mr,
 ) -> c_int {
-    enter(|| {
-        // SAFETY: the caller's promise.
-        let out = unsafe { Out::new(mr, "mr") }?;
-        let (pd, access) = (find(pd)?, parse_access(access)?);
+    let make = |pd: &ProtectionDomain, access| {
         if start.is_null() {
             return Err(Failure::Null("start"));
         }
         // SAFETY: the caller keeps the bytes mapped until `braid_mr_close`, as stated above. C code
         // holds no Rust references to them.
-        let mr = unsafe { pd.pd.register(start.cast(), len, access) }?;
-        out.set(hand_out(braid_mr { mr: Arc::new(mr), _pd: pd.children.add() })?);
-        Ok(0)
-    })
+        Ok(unsafe { pd.register(start.cast(), len, access) }?)
+    };
+    // SAFETY: the caller's promise.
+    unsafe { register(pd, access, mr, make) }
 }
 
 /// Registers `len` bytes of a GPU at the device pointer `start`, as cuMemAlloc or cudaMalloc
@@ -146,18 +160,15 @@ pub unsafe extern "C" fn braid_mr_register_cuda(
     access: u32,
     mr: *mut *mut braid_mr,
 ) -> c_int {
-    enter(|| {
-        // SAFETY: the caller's promise.
-        let out = unsafe { Out::new(mr, "mr") }?;
-        let (pd, access) = (find(pd)?, parse_access(access)?);
+    let make = |pd: &ProtectionDomain, access| {
         if start == 0 {
             return Err(Failure::Null("start"));
         }
         // SAFETY: the caller keeps the bytes allocated until `braid_mr_close`, as stated above.
-        let mr = unsafe { pd.pd.register_cuda(start, len, access) }?;
-        out.set(hand_out(braid_mr { mr: Arc::new(mr), _pd: pd.children.add() })?);
-        Ok(0)
-    })
+        Ok(unsafe { pd.register_cuda(start, len, access) }?)
+    };
+    // SAFETY: the caller's promise.
+    unsafe { register(pd, access, mr, make) }
 }
 
 /// Allocates and registers `len` zeroed bytes of the GPU with the number `gpu`, in its primary
@@ -172,14 +183,8 @@ pub unsafe extern "C" fn braid_mr_alloc_cuda(
     access: u32,
     mr: *mut *mut braid_mr,
 ) -> c_int {
-    enter(|| {
-        // SAFETY: the caller's promise.
-        let out = unsafe { Out::new(mr, "mr") }?;
-        let (pd, access) = (find(pd)?, parse_access(access)?);
-        let mr = pd.pd.alloc_cuda(gpu, len, access)?;
-        out.set(hand_out(braid_mr { mr: Arc::new(mr), _pd: pd.children.add() })?);
-        Ok(0)
-    })
+    // SAFETY: the caller's promise.
+    unsafe { register(pd, access, mr, |pd, access| Ok(pd.alloc_cuda(gpu, len, access)?)) }
 }
 
 /// Deregisters a region. When this returns 0, neither the engine nor a peer accesses the memory,

@@ -77,7 +77,6 @@ impl RoceMembers {
                 }
                 let Train { bytes, segment_len, .. } = &mut self.train;
                 datapath.send_alone(to, Via::Port, bytes, *segment_len);
-                self.train.begin(batch, most);
                 worked = true;
                 batches += 1;
             }

@@ -111,7 +111,7 @@ fn response_waits_for_the_copy_and_leaves_from_it() {
     let mut ends = Ends::new();
     let (slot, key) = (ends.slot, ends.memory.key);
     ends.post(SendOp::Read { remote: ends.remote(BASE + 64) }, LEN);
-    // It is answered after the first one, although its memory needs no copy.
+    // The second READ is answered after the first one, although its memory needs no copy.
     ends.post(SendOp::Read { remote: ends.remote(2 * BASE) }, 8);
     ends.carry(true);
     assert_eq!(segments(&ends.carry(false)), [], "the copy is missing");
