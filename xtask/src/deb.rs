@@ -70,6 +70,12 @@ Files: *
 Copyright: The Braid developers
 License: MIT or Apache-2.0
  The texts are in LICENSE-MIT and LICENSE-APACHE beside this file.
+
+Files: usr/share/doc/braid/html/*
+Copyright: The Braid developers, and the authors of mdBook (the theme)
+License: MIT or Apache-2.0, and MPL-2.0
+ The theme's sources are at https://github.com/rust-lang/mdBook. Its fonts have their licences
+ beside them.
 ";
 
 fn control(version: &str, architecture: &str, kib: u64) -> Result<String, Failure> {

@@ -18,6 +18,14 @@ const LICENCES: &[&str] =
 const OTHER_LICENCES: &[(&str, &str)] = &[
     // Runs in a test and is part of nothing that is given away.
     ("cbindgen", "MPL-2.0"),
+    // Make the book. Its theme is theirs, which the package's `copyright` says.
+    ("mdbook-core", "MPL-2.0"),
+    ("mdbook-driver", "MPL-2.0"),
+    ("mdbook-html", "MPL-2.0"),
+    ("mdbook-markdown", "MPL-2.0"),
+    ("mdbook-preprocessor", "MPL-2.0"),
+    ("mdbook-renderer", "MPL-2.0"),
+    ("mdbook-summary", "MPL-2.0"),
 ];
 /// Crates of which two versions are there, until those that use the older one have moved on.
 const DUPLICATES: &[&str] =

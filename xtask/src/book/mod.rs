@@ -1,33 +1,29 @@
-//! `cargo xtask book`: the pages of `docs/` as HTML with a search, for a browser without a server.
-//!
-//! The table of contents is `docs/SUMMARY.md`, in the format of mdBook.
+//! `cargo xtask book`: the pages of `docs/` as a book of mdBook, with a search, for a browser
+//! without a server.
 
-mod page;
-mod summary;
+mod links;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use page::{HtmlPage, Section};
-use summary::Entry;
+use mdbook_driver::MDBook;
+use mdbook_driver::book::BookItem;
+use mdbook_driver::config::Config;
 
-use crate::files::{cannot, read, write};
+use crate::files::cannot;
 use crate::{Failure, tree};
 
 /// The folder of the pages, and their table of contents there.
 const DOCS: &str = "docs";
 const SUMMARY: &str = "SUMMARY.md";
-/// The files that all pages need.
-const SHARED: [(&str, &str); 2] =
-    [("book.css", include_str!("book.css")), ("search.js", include_str!("search.js"))];
-/// The index of the search: a script, because a browser reads no other files without a server.
-const INDEX: &str = "index.js";
+/// A file that every book has.
+const MARK: &str = "toc.html";
 
 /// The destination.
 #[derive(clap::Args)]
 pub struct BookOptions {
-    /// The folder for the book [default: target/xtask/book]
+    /// The folder for the book, empty or with an older book [default: target/xtask/book]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -38,124 +34,138 @@ pub fn run(options: &BookOptions) -> Result<(), Failure> {
         Some(folder) => folder.clone(),
         None => tree::target()?.join("xtask/book"),
     };
+    let is_used = fs::read_dir(&out).is_ok_and(|mut entries| entries.next().is_some());
+    if is_used && !out.join(MARK).exists() {
+        return Err(Failure::new(format!("{} has files that are no book", out.display()))
+            .remedy("name another folder with --out: all files in it would be removed"));
+    }
     let pages = into(&out)?;
     println!("{pages} pages: {}", out.join("index.html").display());
     Ok(())
 }
 
-/// Writes the book into a folder, which need not exist. Returns the number of pages.
+/// Writes the book into a folder, which need not exist, and removes what else is there. Returns the
+/// number of pages.
 pub(crate) fn into(folder: &Path) -> Result<usize, Failure> {
+    let failed = |e| Failure::new(format!("mdBook on {DOCS}: {e:#}"));
     let docs = tree::root().join(DOCS);
-    let entries = summary::entries(&read(&docs.join(SUMMARY))?);
-    complete(&entries, &docs)?;
-    let (mut sections, mut images) = (Vec::new(), BTreeSet::new());
-    for entry in entries.iter().filter(|entry| !entry.file.is_empty()) {
-        let page = HtmlPage::new(&read(&docs.join(&entry.file))?, &entry.file);
-        let text = page.html(&summary::contents(&entries, &entry.file), &entry.title);
-        write(&folder.join(page::target(&entry.file)), &text)?;
-        images.extend(page.images);
-        sections.extend(page.sections);
-    }
-    for image in images {
-        let bytes =
-            fs::read(docs.join(&image)).map_err(|e| cannot("read", &docs.join(&image), &e))?;
-        write(&folder.join(&image), bytes)?;
-    }
-    for (name, text) in SHARED {
-        write(&folder.join(name), text)?;
-    }
-    write(&folder.join(INDEX), index(&sections))?;
-    Ok(entries.iter().filter(|entry| !entry.file.is_empty()).count())
-}
-
-/// Fails unless the table of contents has every page once.
-fn complete(entries: &[Entry], docs: &Path) -> Result<(), Failure> {
-    let mut listed: Vec<&str> = entries.iter().map(|entry| entry.file.as_str()).collect();
-    listed.retain(|file| !file.is_empty());
-    listed.sort_unstable();
-    let mut found = Vec::new();
-    markdown(docs, docs, &mut found)?;
-    found.retain(|file| file != SUMMARY);
-    found.sort_unstable();
-    match listed == found {
-        true => Ok(()),
-        false => {
-            let odd = |file: &&String| listed.iter().filter(|other| other == file).count() != 1;
-            let odd: Vec<&String> = found.iter().filter(odd).collect();
-            Err(Failure::new(format!(
-                "{DOCS}/{SUMMARY} lists {} pages, and there are {}; not once: {odd:?}",
-                listed.len(),
-                found.len()
-            ))
-            .remedy(format!("list every page of {DOCS} once in {DOCS}/{SUMMARY}")))
+    let mut files = BTreeSet::new();
+    list(&docs, &docs, &mut files)?;
+    files.remove(Path::new(SUMMARY));
+    let mut book = MDBook::load_with_config(tree::root(), config(folder)?).map_err(failed)?;
+    let listed = book.iter().filter_map(|item| match item {
+        BookItem::Chapter(chapter) => chapter.source_path.clone(),
+        _ => None,
+    });
+    let pages = complete(listed.collect(), &files)?;
+    book.book.for_each_mut(|item| {
+        if let BookItem::Chapter(chapter) = item
+            && let Some(source) = &chapter.source_path
+        {
+            let folder = source.parent().unwrap_or(Path::new(""));
+            chapter.content = links::of_book(&chapter.content, folder, &files);
         }
-    }
+    });
+    book.build().map_err(failed)?;
+    Ok(pages)
 }
 
-/// The Markdown files below a folder, relative to `root`.
-fn markdown(root: &Path, folder: &Path, found: &mut Vec<String>) -> Result<(), Failure> {
+fn config(folder: &Path) -> Result<Config, Failure> {
+    let mut config = Config::default();
+    config.book.title = Some("Braid".to_owned());
+    config.book.src = DOCS.into();
+    config.build.build_dir = std::path::absolute(folder).map_err(|e| cannot("find", folder, &e))?;
+    config.build.create_missing = false;
+    let html = [("print.enable", false), ("no-section-label", true), ("fold.enable", true)];
+    for (key, value) in html {
+        config.set(format!("output.html.{key}"), value).expect("truth values have a TOML form");
+    }
+    Ok(config)
+}
+
+/// Fails unless the table of contents has every page once. Returns the number of pages.
+fn complete(mut listed: Vec<PathBuf>, files: &BTreeSet<PathBuf>) -> Result<usize, Failure> {
+    listed.sort_unstable();
+    let pages: Vec<&PathBuf> =
+        files.iter().filter(|file| file.extension().is_some_and(|end| end == "md")).collect();
+    if listed.iter().eq(pages.iter().copied()) {
+        return Ok(pages.len());
+    }
+    let odd = |page: &&&PathBuf| listed.iter().filter(|other| other == *page).count() != 1;
+    let odd: Vec<_> = pages.iter().filter(odd).collect();
+    Err(Failure::new(format!(
+        "{DOCS}/{SUMMARY} lists {} pages, and there are {}; not once: {odd:?}",
+        listed.len(),
+        pages.len()
+    ))
+    .remedy(format!("list every page of {DOCS} once in {DOCS}/{SUMMARY}")))
+}
+
+/// Finds the files below a folder, relative to `root`.
+fn list(root: &Path, folder: &Path, found: &mut BTreeSet<PathBuf>) -> Result<(), Failure> {
     for entry in fs::read_dir(folder).map_err(|e| cannot("list", folder, &e))? {
         let path = entry.map_err(|e| cannot("list", folder, &e))?.path();
-        let name = path.strip_prefix(root).unwrap_or(&path);
         if path.is_dir() {
-            markdown(root, &path, found)?;
-        } else if path.extension().is_some_and(|extension| extension == "md") {
-            found.push(name.display().to_string());
+            list(root, &path, found)?;
+        } else {
+            found.insert(path.strip_prefix(root).unwrap_or(&path).to_owned());
         }
     }
     Ok(())
 }
 
-fn index(sections: &[Section]) -> String {
-    let rows: Vec<_> = sections
-        .iter()
-        .map(|section| [&section.link, &section.page, &section.heading, &section.text])
-        .collect();
-    let rows = serde_json::to_string(&rows).expect("texts have a JSON form");
-    // A script must not end inside of a text.
-    format!("const INDEX = {};\n", rows.replace("</", "<\\/"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::read;
 
     #[test]
-    fn the_book_has_every_page_and_every_link_leads_to_a_file() {
+    fn the_book_has_every_page_and_every_link_leads_to_a_place() {
         let folder = std::env::temp_dir().join(format!("braid-book-{}", std::process::id()));
         let pages = into(&folder).unwrap();
+        let mut files = BTreeSet::new();
+        list(&folder, &folder, &mut files).unwrap();
+        let html = |file: &Path| read(&folder.join(file)).unwrap();
         let mut broken = Vec::new();
-        let mut names = Vec::new();
-        html(&folder, &mut names);
-        for name in &names {
-            let text = fs::read_to_string(name).unwrap();
-            for link in text.split(" href=\"").chain(text.split(" src=\"")).skip(1) {
-                let link = link.split('"').next().unwrap().split('#').next().unwrap();
-                let target = name.parent().unwrap().join(link);
-                if !link.contains(':')
-                    && !link.is_empty()
-                    && !link.contains('<')
-                    && !target.exists()
-                {
+        for name in files.iter().filter(|file| file.extension().is_some_and(|end| end == "html")) {
+            let text = html(name);
+            let main = text.split("<main>").nth(1).unwrap_or("");
+            let links =
+                [" href=\"", " src=\""].into_iter().flat_map(|name| main.split(name).skip(1));
+            for link in links.map(|rest| rest.split('"').next().unwrap()) {
+                let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+                if path.contains(':') || path.starts_with('<') {
+                    continue;
+                }
+                let target = match path {
+                    "" => Some(name.clone()),
+                    path => links::resolved(&name.parent().unwrap().join(path)),
+                };
+                let is_there = target.is_some_and(|target| {
+                    files.contains(&target)
+                        && (anchor.is_empty()
+                            || html(&target).contains(&format!("id=\"{anchor}\"")))
+                });
+                if !is_there {
                     broken.push(format!("{}: {link}", name.display()));
                 }
             }
         }
-        let index = fs::read_to_string(folder.join(INDEX)).unwrap();
+        let has_search = files.iter().any(|file| file.to_string_lossy().starts_with("searchindex"));
         fs::remove_dir_all(&folder).unwrap();
-        assert!(pages > 40 && names.len() == pages, "{pages} pages, {} files", names.len());
+        assert!(pages > 40, "{pages} pages");
+        assert!(has_search, "no search among {files:?}");
         assert!(broken.is_empty(), "{broken:#?}");
-        assert!(index.contains("spraying.html#loss-recovery---loss-recovery"), "no such section");
     }
 
-    fn html(folder: &Path, found: &mut Vec<PathBuf>) {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            match path.is_dir() {
-                true => html(&path, found),
-                false if path.extension().is_some_and(|end| end == "html") => found.push(path),
-                false => {}
-            }
-        }
+    #[test]
+    fn a_folder_of_other_files_is_left_alone() {
+        let folder = std::env::temp_dir().join(format!("braid-no-book-{}", std::process::id()));
+        crate::files::write(&folder.join("kept"), "").unwrap();
+        let refused = run(&BookOptions { out: Some(folder.clone()) });
+        let is_kept = folder.join("kept").exists();
+        fs::remove_dir_all(&folder).unwrap();
+        assert!(refused.unwrap_err().to_string().contains("that are no book"));
+        assert!(is_kept);
     }
 }
