@@ -5,7 +5,7 @@ use std::path::Path;
 use braid_lab::charts::{Axis, Figure, Kind, Point, Series, draw};
 
 use super::record::SprayRecord;
-use super::timeline::acked;
+use super::timeline::{WINDOW_MS, acked, means};
 use crate::failure::Failure;
 
 /// A bar chart: a group per path policy, a bar per loss recovery method.
@@ -124,25 +124,23 @@ fn group(record: &SprayRecord) -> String {
     }
 }
 
-/// Plots the goodput over time, with the failure shaded.
+/// Plots the goodput over the time since the failure, which is shaded.
 fn timeline(id: &str, records: &[&SprayRecord]) -> Figure {
-    let capacity = records.iter().map(|record| record.capacity_gbps * 1e3).fold(0.0, f64::max);
-    // Acknowledgements after a pause come in bursts far above the capacity, which are cut off.
-    let top = 1.5 * capacity;
+    let trouble = |record: &SprayRecord| record.trouble_ms.first_chunk::<2>().copied();
     let series = records.iter().map(|record| Series {
         name: format!("{}, {}", record.policy, record.recovery.unwrap_or("-")),
-        points: acked(&record.samples)
+        points: means(&acked(&record.samples), trouble(record).map_or(0.0, |[begin, _]| begin))
             .iter()
-            .map(|goodput| Point::at(goodput.at_ms, &[(goodput.gbps * 1e3).min(top)]))
+            .map(|(at_ms, gbps)| Point::at(*at_ms, &[gbps * 1e3]))
             .collect(),
     });
-    let shaded = records.first().and_then(|record| record.trouble_ms.first_chunk::<2>().copied());
+    let lasted = records.first().and_then(|record| trouble(record));
     Figure {
         id: id.to_owned(),
         title: "Goodput while spines are black holes (shaded)".to_owned(),
-        x: Axis::linear("time [ms]"),
-        y: Axis::linear("goodput [Mbit/s], samples of 2 ms"),
-        kind: Kind::Curves { shaded },
+        x: Axis::linear("time since the failure [ms]"),
+        y: Axis::linear(format!("goodput [Mbit/s], means over {WINDOW_MS} ms")),
+        kind: Kind::Curves { shaded: lasted.map(|[begin, end]| [0.0, end - begin]) },
         series: series.collect(),
     }
 }

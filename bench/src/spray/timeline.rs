@@ -3,7 +3,7 @@
 use crate::samples::Sample;
 
 /// Milliseconds over which the goodput is averaged.
-const WINDOW_MS: f64 = 20.0;
+pub(super) const WINDOW_MS: f64 = 20.0;
 /// Milliseconds for which the goodput must stay back. Packets that waited behind a black hole
 /// arrive in one burst, which is not a recovery.
 const STEADY_MS: f64 = 100.0;
@@ -67,6 +67,20 @@ pub(super) fn recovery(
     };
     let back = std::iter::once(from_ms).chain(times).find(is_back);
     back.map_or(Recovery::Never, |at| Recovery::After(at - from_ms))
+}
+
+/// Returns the mean goodput in spans of [`WINDOW_MS`], each with the span's end relative to
+/// `zero_ms`, one of the ends.
+pub(super) fn means(goodput: &[Goodput], zero_ms: f64) -> Vec<(f64, f64)> {
+    let end_ms = goodput.last().map_or(0.0, |sample| sample.at_ms);
+    let (before, after) = (zero_ms / WINDOW_MS, (end_ms - zero_ms) / WINDOW_MS);
+    let spans = (-before.floor() as i64 + 1)..=after.floor() as i64;
+    let ends = spans.map(|span| span as f64 * WINDOW_MS);
+    ends.filter_map(|end| {
+        let gbps = mean(goodput, zero_ms + end - WINDOW_MS, zero_ms + end)?;
+        Some((end, gbps))
+    })
+    .collect()
 }
 
 /// Returns the mean goodput of the intervals that end in a span.
@@ -147,5 +161,15 @@ mod tests {
     fn goodput_that_stays_low_never_recovers() {
         let dead = samples(|t| if t > 100.0 { 0.0 } else { 1.0 });
         assert_eq!(recovery(&dead, 100.0, 900.0, 0.9), Recovery::Never);
+    }
+
+    #[test]
+    fn means_are_of_spans_on_both_sides_of_the_failure() {
+        let goodput = samples(|t| if t <= 110.0 { 1.0 } else { 0.5 });
+        let means = means(&goodput, 110.0);
+        let ends: Vec<f64> = means.iter().map(|(end, _)| *end).collect();
+        assert_eq!(ends[..6], [-80.0, -60.0, -40.0, -20.0, 0.0, 20.0]);
+        assert!(means.iter().all(|(end, gbps)| *gbps == if *end <= 0.0 { 1.0 } else { 0.5 }));
+        assert_eq!(means.last().map(|(end, _)| *end), Some(880.0), "no span is cut short");
     }
 }
