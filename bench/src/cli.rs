@@ -42,6 +42,8 @@ pub(crate) enum Command {
     AtomicLat(TestArgs),
     /// An all-to-all between many ranks, with the traffic matrices of RailS.
     Alltoall(crate::alltoall::AllToAllArgs),
+    /// Dispatch and combine of a mixture of experts: small puts, with a signal per expert.
+    Moe(crate::moe::MoeArgs),
     /// Braid compared with the raw limits of this machine, interleaved, as ratios.
     Ceiling(CeilingArgs),
     /// The route of each source port to a host, found by probing.

@@ -19,6 +19,7 @@ mod interleave;
 mod interrupt;
 mod json_file;
 mod latency;
+mod moe;
 mod mpi;
 mod pair;
 mod paths;
@@ -103,6 +104,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Info(args) => info::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Alltoall(args) => alltoall::run(&args),
+        Command::Moe(args) => moe::run(&args),
         Command::Keygen { file, is_static: false } => keygen(&file),
         Command::Keygen { file, is_static: true } => keygen_static(&file),
         Command::Spray(args) => spray::run(&args),

@@ -10,13 +10,25 @@ use braid_lab::process::Program;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::args::{AllToAllArgs, loopback_address};
+use super::args::loopback_address;
 use crate::failure::{Failure, INTERRUPTED};
 use crate::interrupt;
 
-/// Starts all ranks and waits for them. Rank 0 writes to our standard output.
-pub(super) fn run(args: &AllToAllArgs) -> Result<(), Failure> {
-    let (count, rails) = (args.ranks.unwrap_or(1), args.loopback_rails.unwrap_or(1));
+/// The ranks of `--loopback`.
+pub(crate) struct Launch {
+    pub(crate) ranks: Option<u16>,
+    /// Rails of each rank.
+    pub(crate) rails: Option<u8>,
+}
+
+impl Launch {
+    /// Starts all ranks and waits for them. Rank 0 writes to our standard output.
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        start(self.ranks.unwrap_or(1), self.rails.unwrap_or(1))
+    }
+}
+
+fn start(count: u16, rails: u8) -> Result<(), Failure> {
     let root = loopback_address(0, 0);
     let port = free_port(root)?;
     let program = env::current_exe().map_err(|why| io("find this program", why))?;

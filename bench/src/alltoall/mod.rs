@@ -14,9 +14,11 @@ use braid_lab::traffic::Workload;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::args::AllToAllArgs;
+pub(crate) use self::launch::Launch;
+pub(crate) use self::rank::Rank;
 
 use self::progress::RoundProgress;
-use self::rank::{Rank, Seen};
+use self::rank::Seen;
 use self::report::AllToAllReport;
 use crate::failure::Failure;
 use crate::json_file::JsonFile;
@@ -45,13 +47,13 @@ pub(crate) fn run(args: &AllToAllArgs) -> Result<(), Failure> {
     session::check(&args.engine)?;
     match args.fabric {
         Some(shape) => fabric::run(args, shape),
-        None if args.loopback => launch::run(args),
+        None if args.loopback => Launch { ranks: args.ranks, rails: args.loopback_rails }.run(),
         None => run_rank(args),
     }
 }
 
 fn run_rank(args: &AllToAllArgs) -> Result<(), Failure> {
-    let rank = Rank::join(args)?;
+    let rank = Rank::join(&args.engine)?;
     let file = match rank.group.rank() {
         0 => JsonFile::asked(args.json.as_ref())?,
         _ => None,

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::args::AllToAllArgs;
 use super::progress::RoundProgress;
+use crate::engine_args::EngineArgs;
 use crate::failure::{Attempt, Failure};
 use crate::{interrupt, pattern, session};
 
@@ -27,9 +28,10 @@ pub(super) struct Seen {
     pub(super) arrived: Vec<(std::net::IpAddr, u64)>,
 }
 
-pub(super) struct Rank {
-    pub(super) engine: Engine,
-    pub(super) group: Group,
+/// A rank of a group that measures together.
+pub(crate) struct Rank {
+    engine: Engine,
+    pub(crate) group: Group,
     /// One byte for each rank. [`Rank::barrier`] sends it.
     flags: AllToAllV,
 }
@@ -55,12 +57,12 @@ fn ranges(counts: impl Iterator<Item = u64>) -> Vec<Range<usize>> {
 
 impl Rank {
     /// Joins the group.
-    pub(super) fn join(args: &AllToAllArgs) -> Result<Rank, Failure> {
+    pub(crate) fn join(args: &EngineArgs) -> Result<Rank, Failure> {
         let usage = |error: braid::GroupError| Failure::Usage(error.to_string());
         let mut config = GroupConfig::from_env().map_err(usage)?;
-        config.cc = args.engine.policy.cc.clone();
-        let port = args.engine.port.unwrap_or(config.port());
-        let engine = Engine::new(session::engine_config(&args.engine, port, None)?);
+        config.cc = args.policy.cc.clone();
+        let port = args.port.unwrap_or(config.port());
+        let engine = Engine::new(session::engine_config(args, port, None)?);
         let engine = engine.attempt("engine")?;
         let group = Group::join(&engine, &config).attempt("join the group")?;
         let (size, access) = (group.size(), Access::LOCAL_WRITE | Access::REMOTE_WRITE);
@@ -118,7 +120,7 @@ impl Rank {
 
     /// Waits until all ranks have reached this point. Returns the reason to stop, which all ranks
     /// have at the same barrier.
-    fn barrier(&self) -> Result<Option<Failure>, Failure> {
+    pub(crate) fn barrier(&self) -> Result<Option<Failure>, Failure> {
         let own = interrupt::is_requested();
         let (mut flags, what) = (vec![if own { STOP } else { 0 }; self.group.size()], "a barrier");
         self.flags.send.write_at(0, &flags).attempt(what)?;
@@ -132,6 +134,19 @@ impl Rank {
             true => Some(Failure::RankInterrupted),
             false => None,
         })
+    }
+
+    /// Sends the same bytes, as many as all others do, to each rank. Returns those of all ranks.
+    pub(crate) fn share(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Failure> {
+        let (size, len, what) = (self.group.size(), bytes.len(), "an exchange between ranks");
+        let send = self.region(size * len, Access::NONE)?;
+        let recv = self.region(size * len, Access::LOCAL_WRITE | Access::REMOTE_WRITE)?;
+        send.write_at(0, &bytes.repeat(size)).attempt(what)?;
+        let operation = AllToAllV::even(send, recv.clone(), size, len);
+        self.group.start(operation).and_then(|round| round.wait(PATIENCE)).attempt(what)?;
+        let mut all = vec![0; size * len];
+        recv.read_at(0, &mut all).attempt(what)?;
+        Ok(all.chunks(len).map(<[u8]>::to_vec).collect())
     }
 
     fn fill(&self, operation: &AllToAllV, round: u64) -> Result<(), Failure> {
@@ -168,7 +183,7 @@ impl Rank {
     }
 
     /// Gathers the reports of all ranks at rank 0, by rank. The other ranks get an empty list.
-    pub(super) fn gather(&self, report: &[u8]) -> Result<Vec<Vec<u8>>, Failure> {
+    pub(crate) fn gather(&self, report: &[u8]) -> Result<Vec<Vec<u8>>, Failure> {
         let (own, size) = (self.group.rank(), self.group.size());
         let lengths = self.to_rank_0(&(report.len() as u64).to_le_bytes(), &vec![8; size])?;
         let length =

@@ -6,6 +6,7 @@ mod info;
 mod interrupt;
 mod keys;
 mod many_clients;
+mod moe;
 mod output;
 mod perftest;
 mod server;
