@@ -34,6 +34,11 @@ impl CcConfig {
     pub fn build(&self, subflow: &Subflow) -> Box<dyn Controller> {
         self.0.build(subflow)
     }
+
+    /// Returns whether the peer has to grant credit, see [`ControllerFactory::needs_credit`].
+    pub fn needs_credit(&self) -> bool {
+        self.0.needs_credit()
+    }
 }
 
 impl<F: ControllerFactory + 'static> From<F> for CcConfig {

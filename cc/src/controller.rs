@@ -61,9 +61,29 @@ pub trait Controller: fmt::Debug + Send {
         None
     }
 
+    /// Returns the terms on which the subflow sends by credit of its receiver, if it does. The
+    /// window and the rate hold as well. The caller asks when the subflow begins and, if there are
+    /// terms, after each event.
+    fn credit_terms(&self) -> Option<CreditTerms> {
+        None
+    }
+
     /// Returns the current state, for logs and counters. The caller reads it after each
     /// acknowledgement and time-out.
     fn metrics(&self) -> Metrics;
+}
+
+/// The terms on which a subflow sends by credit of its receiver.
+///
+/// The sender tells the receiver how much it wants to send. The receiver grants that by and by, so
+/// that all its senders together fill its link and no more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CreditTerms {
+    /// Rate of the receiver's link in bits per second, at which the receiver grants credit.
+    pub bits_per_second: u64,
+    /// Bytes that a stream may send without credit after it had nothing in flight, including
+    /// packet headers: about the bandwidth-delay product.
+    pub unsolicited: u64,
 }
 
 /// Creates the controllers of a configuration, one per subflow (compare quinn's
@@ -74,6 +94,12 @@ pub trait Controller: fmt::Debug + Send {
 pub trait ControllerFactory: fmt::Display + Send + Sync {
     /// Creates a controller.
     fn build(&self, subflow: &Subflow) -> Box<dyn Controller>;
+
+    /// Returns whether the controllers have [`Controller::credit_terms`], so that the peer has to
+    /// grant credit.
+    fn needs_credit(&self) -> bool {
+        false
+    }
 }
 
 /// The properties of a subflow before the first packet.

@@ -22,6 +22,7 @@ mod mswift;
 mod nscc;
 mod parameters;
 mod quantity;
+mod rccc;
 mod row;
 mod swift;
 mod table;
@@ -32,7 +33,8 @@ pub use bbr::{Bbr, BbrConfig};
 pub use braid_wire::{PathId, Time};
 pub use config::CcConfig;
 pub use controller::{
-    AckSample, Chunk, Controller, ControllerFactory, Loss, Metrics, RttSample, Spurious, Subflow,
+    AckSample, Chunk, Controller, ControllerFactory, CreditTerms, Loss, Metrics, RttSample,
+    Spurious, Subflow,
 };
 pub use cubic::{Cubic, CubicConfig};
 pub use dcqcn::{Dcqcn, DcqcnConfig};
@@ -42,6 +44,7 @@ pub use mcc::{Mcc, MccConfig};
 pub use mswift::{MSwift, MSwiftConfig};
 pub use nscc::{Nscc, NsccConfig};
 pub use parameters::UnknownPolicy;
+pub use rccc::{CreditDemand, CreditGrant, CreditPacer, CreditTurn, Rccc, RcccConfig};
 pub use swift::{Swift, SwiftConfig};
 pub use table::{controller_examples, controller_names, parse_controllers};
 pub use timely::{Timely, TimelyConfig};

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use crate::row::Row;
 use crate::{
     CcConfig, CubicConfig, UnknownPolicy, bbr, cubic, dcqcn, fixed_rate, fixed_window, mcc, mswift,
-    nscc, swift, timely,
+    nscc, rccc, swift, timely,
 };
 
 /// All congestion controls, in the order in which users see them.
@@ -20,6 +20,7 @@ static TABLE: &[Row] = &[
     mcc::ROW,
     bbr::ROW,
     nscc::ROW,
+    rccc::ROW,
 ];
 
 /// Returns the names as users type them.
@@ -57,7 +58,7 @@ pub fn controller_examples() -> impl Iterator<Item = &'static str> {
 /// Parses a name and its parameters: `fixed`, `fixed:512K`, `rate:100G`, `rate:100G,window=1M`,
 /// `dcqcn:line=100G`, `dcqcn:line=100G,alpha=50us,dec=50us,inc=55us,loss=off`, `cubic`,
 /// `timely:line=100G`, `swift`, `mswift`, `mcc`, `mcc:line=100G,ratio=2`, `bbr`, `nscc`,
-/// `nscc:line=100G,rtt=12us,trim=on`.
+/// `nscc:line=100G,rtt=12us,trim=on`, `rccc:line=100G`, `rccc:line=100G,rtt=12us`.
 ///
 /// Windows use powers of 1024, rates use powers of 1000.
 impl FromStr for CcConfig {

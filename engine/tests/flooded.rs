@@ -200,6 +200,7 @@ fn setup(rng: &mut Pcg64Mcg) -> Setup {
             window: 4096,
             max_rd_atomic: 16,
             crc: Crc::On,
+            grants_credit: true,
         },
         private_data: vec![0; rng.random_range(0..512)],
         routing: Routing { nic: vec![0; rng.random_range(0..512)], rails: Vec::new() },

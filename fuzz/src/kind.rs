@@ -146,7 +146,7 @@ pub const CONNECT: Kind = Kind { opcodes: &[Opcode::Connect], masks: OFFER, sett
 pub const ACCEPT: Kind = Kind { opcodes: &[Opcode::Accept], masks: OFFER, settle: fit_routing };
 
 const OFFER: &[(Range<usize>, u8)] =
-    &[(1..2, 0), (4..12, 0), (13..16, 0), (32..33, 0), (40..41, 0), (53..54, 0)];
+    &[(1..2, 0), (4..12, 0), (13..16, 0), (32..33, 0), (40..41, 0), (53..54, 1)];
 
 /// Turns the bytes after the private data into rails and NIC addresses if their number is even. An
 /// odd number of bytes stays as it is.

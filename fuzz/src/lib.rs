@@ -13,8 +13,9 @@ pub use keyed::{key_text, keyed};
 pub use kind::{ACCEPT, ACK, CONNECT, CONTROL, COOKIE, DATA, HELLO, Kind, PART, PROBE, REJECT};
 
 use braid_wire::{
-    CONTROL_LEN, DataHeader, FRAME_LEN, Frame, HELLO_LEN, MAX_ACK_LEN, MAX_SETUP_LEN, NicAddress,
-    Note, Opcode, PART_HEADER_LEN, PROBE_LEN, Packet, SEAL_LEN, Setup, VERSION, payload_crc,
+    CONTROL_LEN, CREDIT_LEN, DataHeader, FRAME_LEN, Frame, HELLO_LEN, MAX_ACK_LEN, MAX_SETUP_LEN,
+    NicAddress, Note, Opcode, PART_HEADER_LEN, PROBE_LEN, Packet, SEAL_LEN, Setup, VERSION,
+    payload_crc,
 };
 
 const VERSION_AT: usize = 12;
@@ -102,6 +103,10 @@ fn encode(packet: &Packet<'_>) -> Vec<u8> {
         Packet::Control(control) => {
             control.encode(&mut bytes);
             assert_eq!(bytes.len(), CONTROL_LEN);
+        }
+        Packet::Credit(credit) => {
+            credit.encode(&mut bytes);
+            assert!(bytes.len() <= CREDIT_LEN);
         }
         Packet::Probe(probe) => {
             probe.encode(&mut bytes);

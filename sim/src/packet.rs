@@ -4,7 +4,7 @@
 //! reads. Its body stays in a store until the receiver takes it.
 
 use braid_transport::{NicEpoch, Placement};
-use braid_wire::{Ack, Control, DataHeader, PathId};
+use braid_wire::{Ack, Control, Credit, DataHeader, PathId};
 
 /// The class of a packet, which a fabric may treat differently.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -78,6 +78,8 @@ pub enum Body {
     Data(DataHeader, Placement),
     /// An acknowledgement.
     Ack(Ack),
+    /// A request or grant of credit.
+    Credit(Credit),
     /// A ping or a tear-down.
     Control(Control),
     /// The NIC queue pair with which the sender of this packet receives from now on.

@@ -285,6 +285,7 @@ impl Simulation {
             }
             Event::Timer { end } => self.hosts.on_timer(end, fabric, events)?,
             Event::Gate { switch, token } => fabric.on_wake(switch, token, events),
+            Event::Credit { nic } => self.hosts.grant_credit(nic, fabric, events)?,
             Event::Wake { nic } => self.hosts.kick(nic, fabric, events),
             Event::Post { message } => {
                 self.spans[message as usize].posted = events.now();

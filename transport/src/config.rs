@@ -322,6 +322,9 @@ pub struct Remote {
     /// Oversubscription of the network on the way to the peer, if known: see
     /// [`braid_cc::Subflow::oversubscription`].
     pub oversubscription: Option<u32>,
+    /// Whether the peer grants credit for what it receives. Earlier builds do not, and then this
+    /// end's congestion control may not need it, see [`braid_cc::CcConfig::needs_credit`].
+    pub grants_credit: bool,
 }
 
 impl Remote {
@@ -338,6 +341,7 @@ impl Remote {
             max_rd_atomic: theirs.max_rd_atomic,
             crc: if ours.crc == Crc::On || theirs.crc == Crc::On { Crc::On } else { Crc::Off },
             oversubscription: None,
+            grants_credit: theirs.grants_credit,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Output of an endpoint: packets to send, and events.
 
-use braid_wire::{Ack, Control, Crc, DataHeader, PathId, Probe, QpId, RailId};
+use braid_wire::{Ack, Control, Crc, Credit, DataHeader, PathId, Probe, QpId, RailId};
 
 use crate::{Access, Egress, Followers, PdId, Placement, QpError, SgList};
 
@@ -56,6 +56,8 @@ pub enum TransmitBody {
     Ack(Ack),
     /// A probe of the path MTU, or the reply to one.
     Probe(Probe),
+    /// A request or grant of credit.
+    Credit(Credit),
     /// A control packet: DISCONNECT, CONFIRM, PING, PONG or UNKNOWN.
     Control(Control),
 }

@@ -24,6 +24,10 @@ pub enum Opcode {
     AtomicResponse = 0xC8,
     /// An acknowledgement or a NAK of the packets of the other direction.
     Ack = 0xD0,
+    /// Requests credit from the receiver of a stream.
+    CreditRequest = 0xD1,
+    /// Grants credit to the sender of a stream.
+    CreditGrant = 0xD2,
     /// Set-up, first step: requests a cookie.
     Hello = 0xE0,
     /// Set-up: returns the cookie.
@@ -73,6 +77,8 @@ impl Opcode {
             0xC7 => FetchAdd,
             0xC8 => AtomicResponse,
             0xD0 => Ack,
+            0xD1 => CreditRequest,
+            0xD2 => CreditGrant,
             0xE0 => Hello,
             0xE1 => Cookie,
             0xE2 => Connect,

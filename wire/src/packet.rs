@@ -2,7 +2,8 @@
 
 use crate::bth::opcode_of;
 use crate::{
-    Ack, Control, DataHeader, DecodeError, Opcode, Part, Probe, ProbeKind, SealedHeader, Setup,
+    Ack, Control, Credit, DataHeader, DecodeError, Opcode, Part, Probe, ProbeKind, SealedHeader,
+    Setup,
 };
 
 /// A decoded packet, which borrows its payload.
@@ -12,6 +13,8 @@ pub enum Packet<'a> {
     Data(DataHeader, &'a [u8]),
     /// An acknowledgement.
     Ack(Ack),
+    /// A request or grant of credit.
+    Credit(Credit),
     /// A DISCONNECT, PING, PONG or their relatives.
     Control(Control),
     /// A path MTU probe or its confirmation.
@@ -36,6 +39,9 @@ impl<'a> Packet<'a> {
         }
         if opcode == Opcode::Ack {
             return Ack::decode(bytes).map(Packet::Ack);
+        }
+        if matches!(opcode, Opcode::CreditRequest | Opcode::CreditGrant) {
+            return Credit::decode(opcode, bytes).map(Packet::Credit);
         }
         if opcode == Opcode::Part {
             return Part::decode(bytes).map(|(part, body)| Packet::Part(part, body));

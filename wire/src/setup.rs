@@ -117,6 +117,9 @@ pub struct Offer {
     pub max_rd_atomic: u8,
     /// Whether this side requests payload CRCs. They are on if either side requests them.
     pub crc: Crc,
+    /// Whether this side grants credit for what it receives, see [`crate::Credit`]. Earlier builds
+    /// do not.
+    pub grants_credit: bool,
 }
 
 /// The rejection of an offer.
@@ -235,7 +238,7 @@ struct RawConnect {
     psn: U32,
     instance: U64,
     rails: u8,
-    reserved: u8,
+    abilities: u8,
     mtu: U16,
     receive_buffer: U32,
     window: U16,
@@ -244,6 +247,9 @@ struct RawConnect {
     private_len: U16,
     nic_len: U16,
 }
+
+/// The ability to grant credit.
+const GRANTS_CREDIT: u8 = 1;
 
 fn short(opcode: Opcode, reason: u8, nonce: u64, cookie: u64) -> RawShort {
     RawShort {
@@ -379,7 +385,7 @@ impl Connect {
             psn: U32::new(offer.psn),
             instance: U64::new(offer.instance),
             rails: self.routing.rails.len() as u8,
-            reserved: 0,
+            abilities: if offer.grants_credit { GRANTS_CREDIT } else { 0 },
             mtu: U16::new(offer.mtu),
             receive_buffer: U32::new(offer.receive_buffer),
             window: U16::new(offer.window),
@@ -433,6 +439,7 @@ impl RawConnect {
             window,
             max_rd_atomic: self.max_rd_atomic,
             crc,
+            grants_credit: self.abilities & GRANTS_CREDIT != 0,
         })
     }
 }

@@ -19,7 +19,7 @@ local MAX_PACKETS = 256
 local OPCODES = {
   [0xC0] = "SEND", [0xC1] = "SEND with immediate", [0xC2] = "WRITE", [0xC3] = "WRITE with immediate",
   [0xC4] = "READ request", [0xC5] = "READ response", [0xC6] = "compare-and-swap", [0xC7] = "fetch-and-add",
-  [0xC8] = "atomic response", [0xD0] = "ACK", [0xE0] = "HELLO", [0xE1] = "COOKIE", [0xE2] = "CONNECT",
+  [0xC8] = "atomic response", [0xD0] = "ACK", [0xD1] = "CREDIT request", [0xD2] = "CREDIT grant", [0xE0] = "HELLO", [0xE1] = "COOKIE", [0xE2] = "CONNECT",
   [0xE3] = "ACCEPT", [0xE4] = "REJECT", [0xE5] = "DISCONNECT", [0xE6] = "CONFIRM", [0xE7] = "PING",
   [0xE8] = "PONG", [0xE9] = "UNKNOWN", [0xEA] = "PROBE", [0xEB] = "PROBED", [0xEC] = "PART",
   [0xED] = "sealed packet", [0xEE] = "sealed CONNECT", [0xEF] = "sealed ACCEPT",
@@ -90,6 +90,13 @@ field("bitmap", ProtoField.uint64, "Bitmap", base.HEX)
 field("mark_path", ProtoField.uint16, "Marked path", base.DEC, nil, 0x0FFF)
 field("mark_rail", ProtoField.uint16, "Its rail", base.DEC, nil, 0x7000)
 field("marks", ProtoField.uint16, "Marks so far")
+
+field("credit_rail", ProtoField.uint8, "Rail")
+field("granted", ProtoField.uint64, "Bytes granted so far")
+field("credit_rate", ProtoField.uint64, "Rate of the receiver's link (bit/s)")
+field("credit_target", ProtoField.uint64, "Bytes to have been sent")
+field("unsolicited", ProtoField.uint64, "Bytes sent without credit")
+field("credit_lost", ProtoField.uint64, "Bytes sent and lost")
 
 field("sender", ProtoField.uint32, "Queue pair of the sender", base.HEX, nil, 0xFFFFFF)
 field("last_request", ProtoField.uint32, "Requests below have arrived", base.DEC, nil, 0xFFFFFF)
@@ -208,6 +215,8 @@ end
 
 for opcode = 0xC0, 0xC8 do layouts[opcode] = data_layout end
 layouts[0xD0] = ack_layout
+layouts[0xD1] = function(tvb) return until_check(tvb, 64) end
+layouts[0xD2] = function(tvb) return until_check(tvb, 32) end
 -- HELLO and COOKIE are padded, CONNECT and ACCEPT end with the datagram: no batch holds them.
 for opcode = 0xE0, 0xE3 do layouts[opcode] = function(tvb) return tvb:len() >= 36 and until_check(tvb, tvb:len()) or nil end end
 -- A COOKIE has the identity of a key behind what the others begin with.
@@ -267,6 +276,16 @@ local function ack_fields(tree, tvb)
   local refusal = tvb(13, 1):uint()
   local said = refusal ~= 0 and (", " .. (REFUSALS[refusal] or "unknown refusal")) or ""
   return " of " .. (STREAMS[tvb(15, 1):uint()] or "no stream") .. said
+end
+
+local function credit_fields(tree, tvb, opcode)
+  all(tree, tvb, { { "stream", 13, 1 }, { "credit_rail", 14, 1 }, { "token", 16, 4 }, { "granted", 20, 8 } })
+  if opcode == 0xD1 then
+    all(tree, tvb, {
+      { "credit_rate", 28, 8 }, { "credit_target", 36, 8 }, { "unsolicited", 44, 8 }, { "credit_lost", 52, 8 },
+    })
+  end
+  return " of " .. (STREAMS[tvb(13, 1):uint()] or "no stream")
 end
 
 local function control_fields(tree, tvb, opcode)
@@ -337,6 +356,7 @@ local function exchange_fields(tree, tvb, opcode, layout)
 end
 
 local kinds = { [0xD0] = ack_fields, [0xEA] = probe_fields, [0xEB] = probe_fields, [0xEC] = part_fields }
+for opcode = 0xD1, 0xD2 do kinds[opcode] = credit_fields end
 for opcode = 0xC0, 0xC8 do kinds[opcode] = data_fields end
 for opcode = 0xE0, 0xE4 do kinds[opcode] = setup_fields end
 for opcode = 0xE5, 0xE9 do kinds[opcode] = control_fields end

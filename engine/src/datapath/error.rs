@@ -8,6 +8,12 @@ use crate::verbs::VerbsError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JoinError {
+    /// This end's congestion control needs credit of the peer, which grants none.
+    #[error(
+        "the peer's build does not grant credit, which the congestion control {0} needs; upgrade \
+         the peer, or take another congestion control here"
+    )]
+    NoCredit(String),
     /// The peer has no RDMA device, and this end has one.
     #[error(
         "the peer sends over UDP and this end over verbs; take the same datapath on both sides"

@@ -10,8 +10,8 @@ use braid_transport::{
     SgList, StrayAnswer, Use,
 };
 use braid_wire::{
-    Ack, Control, ControlKind, Crc, DataHeader, DataRun, DecodeError, Packet, Part, PathId, Probe,
-    QpId, RailId, RcPacket, SealedOffer, Setup, Time, Token,
+    Ack, Control, ControlKind, Crc, Credit, DataHeader, DataRun, DecodeError, Packet, Part, PathId,
+    Probe, QpId, RailId, RcPacket, SealedOffer, Setup, Time, Token,
 };
 use smallvec::SmallVec;
 
@@ -220,6 +220,7 @@ impl Arrivals<'_> {
                 self.segments(self.origin(received), ArrivedRun::new(bytes, header, payload), rest);
             }
             Ok(Packet::Ack(ack)) => self.ack(from, &ack),
+            Ok(Packet::Credit(credit)) => self.credit(from, &credit),
             Ok(Packet::Control(control)) => self.control(pair, via, &control),
             Ok(Packet::Setup(setup)) if self.source.envelope.is_none() => self.setup(pair, &setup),
             Ok(Packet::Probe(probe)) => self.probe(from, &probe),
@@ -279,6 +280,7 @@ impl Arrivals<'_> {
         if entry.shared.srq.is_some() {
             entry.take_shared_receives(self.now, &arrival, self.peers, self.events);
         }
+        self.peers.credit.on_arrival(self.now, self.source.rail);
         let endpoint = self.peers.endpoint_mut(peer);
         if let Some(lane) = self.memory.lane.as_deref_mut() {
             let place = (entry.shared.id, peer, slot);
@@ -355,6 +357,11 @@ impl Arrivals<'_> {
         if let Some((endpoint, rails, _)) = self.peers.parts(peer) {
             endpoint.on_ack(self.now, slot, ack, rails);
         }
+    }
+
+    fn credit(&mut self, from: Option<SocketAddr>, credit: &Credit) {
+        let Some((peer, slot)) = self.bound(from, credit.qp, credit.token) else { return };
+        self.peers.on_credit(self.now, peer, slot, credit);
     }
 
     /// The connection of this number and token, if its peer has sent the packet.

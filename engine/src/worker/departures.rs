@@ -189,6 +189,10 @@ impl Worker {
                 encode(packet, rail, session, |out| ack.encode(out));
                 datapath.send_packet(id, to, via, packet);
             }
+            TransmitBody::Credit(credit) => {
+                encode(packet, rail, session, |out| credit.encode(out));
+                datapath.send_packet(id, to, via, packet);
+            }
             TransmitBody::Control(control) => {
                 encode(packet, rail, session, |out| control.encode(out));
                 // A PING and its answer measure their path. They share no batch, because a batch

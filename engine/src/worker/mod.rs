@@ -7,6 +7,7 @@ mod attempt;
 mod attendant;
 mod cell;
 mod control;
+mod credit;
 mod degradations;
 mod device;
 mod departures;
@@ -391,7 +392,7 @@ impl Worker {
     fn run_timers(&mut self, now: Time) -> bool {
         self.peers.wake_due(now);
         self.sessions.forget_due(now);
-        let mut worked = false;
+        let mut worked = self.peers.grant_credit(now);
         for step in 0..self.peers.active().len() {
             let index = self.peers.active()[step];
             let was_due = self.peers.run_timer(now, index);

@@ -8,6 +8,7 @@ use braid_lb::{HostLoads, LbPolicy, PathSet, RailScheme, Rails};
 use braid_transport::{AddrPair, Carrier, Egress, Endpoint, EndpointConfig};
 use braid_wire::{PathId, RailId, Time};
 
+use super::credit::CreditPacers;
 use super::rails::PeerAddrs;
 use crate::degradation::Degradation;
 use crate::destination_groups::DestinationGroups;
@@ -54,6 +55,8 @@ pub(crate) struct Peers {
     timers: BTreeSet<(Time, usize)>,
     /// Whether a peer has seemed silent.
     is_silent: bool,
+    /// Credit that is granted to peers.
+    pub(super) credit: CreditPacers,
 }
 
 /// The identity of a peer. A restarted peer is another one, even at the same addresses, and so is a
@@ -122,6 +125,7 @@ impl Peers {
             active: Vec::new(),
             timers: BTreeSet::new(),
             is_silent: false,
+            credit: CreditPacers::default(),
         }
     }
 
@@ -368,12 +372,14 @@ impl Peers {
         users.all(|peer| peer.endpoint.path_ports_blocked(rail))
     }
 
-    /// The next time-out of any peer. Active peers are due at once if they `can_send`.
+    /// The next time-out of any peer, or the next grant of credit. Active peers are due at once if
+    /// they `can_send`.
     pub(crate) fn next_timeout(&self, can_send: bool) -> Option<Time> {
-        match self.active.is_empty() || !can_send {
-            true => self.timers.first().map(|(at, _)| *at),
-            false => Some(Time::ZERO),
+        if !self.active.is_empty() && can_send {
+            return Some(Time::ZERO);
         }
+        let first = self.timers.first().map(|(at, _)| *at);
+        first.into_iter().chain(self.credit.next_timeout()).min()
     }
 }
 

@@ -174,6 +174,12 @@ impl Worker {
     ) -> Result<(u32, PeerAddrs), JoinError> {
         let addrs = self.rails.agree(from, &theirs.routing.rails);
         let Some(entry) = self.qps.at(index) else { return Ok((u32::MAX, addrs)) };
+        if let QpLocation::Unbound(qp) = &entry.place {
+            let cc = &qp.config().cc;
+            if cc.needs_credit() && !theirs.offer.grants_credit {
+                return Err(JoinError::NoCredit(cc.to_string()));
+            }
+        }
         let traffic_class = entry.shared.traffic_class();
         let addrs = addrs.with_traffic_class(traffic_class);
         let Offer { qp: id, token, .. } = theirs.offer;

@@ -28,6 +28,7 @@ mod own_path_policy;
 mod pair;
 mod privileged;
 mod rails;
+mod receiver_credit;
 mod roce;
 mod room;
 #[path = "../scripted/mod.rs"]

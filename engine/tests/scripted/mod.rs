@@ -180,6 +180,7 @@ pub(crate) fn answer(nonce: u64, cookie: u64, qp: QpId, token: Token) -> Connect
         window: 4096,
         max_rd_atomic: 16,
         crc: Crc::On,
+        grants_credit: true,
     };
     Connect { nonce, cookie, offer, private_data: Vec::new(), routing: Routing::default() }
 }

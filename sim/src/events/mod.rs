@@ -30,6 +30,11 @@ pub enum Event {
         /// The end.
         end: EndId,
     },
+    /// An interface may grant credit again.
+    Credit {
+        /// The interface.
+        nic: u32,
+    },
     /// A paced interface may send again.
     Wake {
         /// The interface.

@@ -224,6 +224,7 @@ impl EndSettings {
             max_rd_atomic: 1,
             crc: Crc::Off,
             oversubscription: self.oversubscription,
+            grants_credit: true,
         };
         let mut endpoint = Endpoint::new(Time::ZERO, self.endpoint);
         let slot = endpoint.adopt_admitted(Time::ZERO, qp, remote, rails, streams);

@@ -1,9 +1,11 @@
 //! The exchange between fabric and protocol: arrivals in, transmissions out.
 
+use braid_cc::CreditDemand;
 use braid_transport::{Admit, Arrival, Completion, Egress, Endpoint, Placement, Status};
-use braid_wire::{DataHeader, PathId, RailId, Stream};
+use braid_wire::{Credit, DataHeader, PathId, RailId, Stream};
 
 use super::config::Recovery;
+use super::credit::{CreditKey, wire_len};
 use super::end::Protocol;
 use super::memory::message_at;
 use super::{Failed, Hosts, News};
@@ -112,9 +114,12 @@ impl Hosts {
         let end = &mut self.ends[id.index()];
         end.received = end.received.wrapping_add(1);
         // The two frequent kinds of bodies are read in their places, because a copy is large.
-        if let Some(&(_, placement)) = fabric.bodies.data(packet) {
+        let data = fabric.bodies.data(packet);
+        if let Some((len, placement)) = data.map(|(header, placement)| (header.len, *placement)) {
+            self.nics[packet.dst as usize].credit.on_arrival(events.now());
             if packet.trimmed {
                 fabric.bodies.discard(packet);
+                self.on_trimmed(packet, len, events);
                 self.return_trimmed(packet, fabric, events);
                 return Ok(());
             }
@@ -139,6 +144,7 @@ impl Hosts {
                     let left_by = Egress::Path(packet.path);
                     endpoint.on_control(now, *slot, &control, left_by, set);
                 }
+                Body::Credit(credit) => self.on_credit(id, &credit, events),
                 Body::Epoch(epoch) => endpoint.begin_epoch(*slot, epoch),
                 Body::Returned => return self.on_lost(id, packet.psn, fabric, events),
                 Body::Data(..) | Body::Ack(_) | Body::Internal => {
@@ -191,6 +197,58 @@ impl Hosts {
         let Protocol { endpoint, slot, .. } = end.protocol();
         endpoint.on_lost(now, *slot, Stream::Requests, psn, set);
         self.process(id, fabric, events)
+    }
+
+    /// Handles a credit packet that an end has received.
+    fn on_credit(&mut self, id: EndId, credit: &Credit, events: &mut Events) {
+        let Protocol { endpoint, slot, .. } = self.ends[id.index()].protocol();
+        if let Some(demand) = endpoint.on_credit(*slot, credit) {
+            self.on_demand((id, credit.stream, credit.rail), &demand, events);
+        }
+    }
+
+    /// Handles a trimmed packet of a sender that may need credit to send it again. `len`: its
+    /// payload bytes.
+    fn on_trimmed(&mut self, packet: &Packet, len: u16, events: &mut Events) {
+        let id = EndId(packet.end);
+        let end = &mut self.ends[id.index()];
+        let rail = end.interfaces.rail_of(packet.dst);
+        let Protocol { endpoint, slot, .. } = end.protocol();
+        let demand = endpoint.on_trimmed(*slot, Stream::Requests, rail, wire_len(len));
+        if let Some(demand) = demand {
+            self.on_demand((id, Stream::Requests, rail), &demand, events);
+        }
+    }
+
+    fn on_demand(&mut self, key: CreditKey, demand: &CreditDemand, events: &mut Events) {
+        let (id, _, rail) = key;
+        let interfaces = &self.ends[id.index()].interfaces;
+        assert!(rail.get() < interfaces.count(), "{id:?} has no rail {rail}");
+        let (nic, _) = interfaces.of(rail);
+        let credit = &mut self.nics[nic as usize].credit;
+        credit.on_demand(events.now(), key, demand);
+        credit.expect_grants(nic, false, events);
+    }
+
+    /// Grants the credit of an interface that is due.
+    pub(crate) fn grant_credit(
+        &mut self,
+        nic: u32,
+        fabric: &mut Fabric,
+        events: &mut Events,
+    ) -> Result<(), Failed> {
+        while let Some((turn, most)) = self.nics[nic as usize].credit.poll(events.now()) {
+            let (id, stream, rail) = turn.key;
+            let Some(Protocol { endpoint, slot, .. }) = self.ends[id.index()].in_use_mut() else {
+                continue;
+            };
+            if let Some(grant) = endpoint.grant_credit(*slot, stream, rail, most) {
+                self.nics[nic as usize].credit.on_grant(events.now(), turn, &grant);
+                self.process(id, fabric, events)?;
+            }
+        }
+        self.nics[nic as usize].credit.expect_grants(nic, true, events);
+        Ok(())
     }
 
     /// Replaces a lost packet under ideal recovery, which costs its serialisation time only. The

@@ -6,6 +6,7 @@
 //! hold it back.
 
 mod config;
+mod credit;
 mod data_path;
 mod direct;
 mod end;
@@ -103,7 +104,7 @@ impl Hosts {
         Hosts {
             settings: EndSettings::new(topology, &config, mtu),
             ends,
-            nics: nic::all(topology),
+            nics: nic::all(topology, credit::grant_bytes(mtu)),
             end_of,
             sets,
             memory: GhostMemory::new(),

@@ -6,6 +6,7 @@ use braid_lb::RailSet;
 use braid_transport::{Transmit, TransmitBody};
 use braid_wire::RailId;
 
+use super::credit::CreditQueue;
 use super::memory::message_at;
 use super::{End, Hosts};
 use crate::events::{Event, Events};
@@ -25,6 +26,7 @@ pub(crate) struct Nic {
     /// The time of the scheduled wake-up.
     wake: Ps,
     pub(crate) load: NicLoad,
+    pub(super) credit: CreditQueue,
 }
 
 /// The payload bytes that an interface has carried.
@@ -37,15 +39,16 @@ pub struct NicLoad {
 }
 
 impl Nic {
-    pub(crate) fn new(port: PortId) -> Nic {
-        let load = NicLoad::default();
-        Nic { port, ready: VecDeque::new(), next_data: Ps::ZERO, wake: Ps::NEVER, load }
+    /// `grant`: bytes of a grant of credit.
+    pub(crate) fn new(port: PortId, grant: u64) -> Nic {
+        let (load, credit) = (NicLoad::default(), CreditQueue::new(grant));
+        Nic { port, ready: VecDeque::new(), next_data: Ps::ZERO, wake: Ps::NEVER, load, credit }
     }
 }
 
-/// Creates the interfaces of a fabric.
-pub(crate) fn all(topology: &Topology) -> Vec<Nic> {
-    topology.nic_ports().into_iter().map(Nic::new).collect()
+/// Creates the interfaces of a fabric. `grant`: bytes of a grant of credit.
+pub(crate) fn all(topology: &Topology, grant: u64) -> Vec<Nic> {
+    topology.nic_ports().into_iter().map(|port| Nic::new(port, grant)).collect()
 }
 
 impl Hosts {
@@ -173,6 +176,10 @@ impl Hosts {
             TransmitBody::Ack(ack) => {
                 let (psn, path) = (ack.cumulative, transmit.egress.path().unwrap_or_default());
                 fabric.bodies.load(Packet { psn, path, ..control() }, Body::Ack(ack))
+            }
+            TransmitBody::Credit(credit) => {
+                let path = transmit.egress.path().unwrap_or_default();
+                fabric.bodies.load(Packet { path, ..control() }, Body::Credit(credit))
             }
             TransmitBody::Control(message) => {
                 let path = transmit.egress.path().unwrap_or_default();

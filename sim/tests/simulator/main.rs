@@ -7,6 +7,7 @@ mod own_path_policy;
 mod own_switch_policy;
 mod physics;
 mod rails;
+mod receiver_credit;
 mod silent_cut;
 mod spines;
 mod unequal_paths;

@@ -114,6 +114,13 @@ fn examples_show_what_they_are_for() {
     let controlled = of("incast-nscc.toml");
     let trims = number(&controlled, "trims");
     assert!((1..2000).contains(&trims) && controlled["slowdown"].as_f64() < Some(1.05));
+    // The first window overflows the queue, and nothing after it: 8 times 150 packets less the
+    // queue and what leaves it meanwhile. All messages end together.
+    let credited = of("incast-rccc.toml");
+    assert!((1..1000).contains(&number(&credited, "trims")), "{credited}");
+    let (mean, max) = (&credited["message_us"]["mean"], &credited["message_us"]["max"]);
+    assert!(mean.as_f64() > max.as_f64().map(|max| 0.98 * max), "{credited}");
+    assert!(credited["slowdown"].as_f64() < Some(1.07) && number(&credited, "timeouts") == 0);
     let paused = of("incast-pause.toml");
     assert!(number(&paused, "pauses") > 0 && paused["drops"]["total"] == 0, "{paused}");
     let marked = of("incast-dcqcn.toml");

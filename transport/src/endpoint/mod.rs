@@ -16,6 +16,7 @@ mod path_mtu;
 mod members;
 mod schedule;
 mod arrivals;
+mod credit;
 mod ecn_watch;
 mod signs_of_life;
 mod doubt;

@@ -141,6 +141,7 @@ impl Endpoint {
         }
         let transmit = self
             .poll_liveness(now, rails)
+            .or_else(|| self.poll_grant(now, rails))
             .or_else(|| self.poll_probe(now, rails))
             .or_else(|| self.poll_path_mtu(now, rails));
         self.control_due = transmit.is_some();

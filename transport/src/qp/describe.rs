@@ -28,6 +28,7 @@ impl ConnectedQp {
                 return self.describe_segment(now, slot, *stream, departure, permitted);
             }
             Packet::Ack(stream) => self.describe_ack(now, *stream, rails)?,
+            Packet::CreditRequest(stream) => self.describe_credit_request(now, *stream, rails)?,
             Packet::Confirm(egress) => (TransmitBody::Control(self.confirm()), *egress),
         };
         Some(Transmit { slot, egress: permitted(egress), body })

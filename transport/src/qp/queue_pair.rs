@@ -180,6 +180,7 @@ impl QueuePair {
             window: self.config.window.clamp(1, QpConfig::MAX_WINDOW),
             max_rd_atomic: self.config.max_rd_atomic.max(1),
             crc: terms.crc,
+            grants_credit: true,
         })
     }
 

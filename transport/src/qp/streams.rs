@@ -7,6 +7,7 @@ use braid_lb::{RailSet, Rails, StreamId};
 use braid_wire::{Psn, Stream, Time, Token};
 
 use crate::stream::per_rail::RailPayloads;
+use crate::stream::recv::grants::Grants;
 use crate::stream::recv::recv_stream::{RecvStream, check_window};
 use crate::stream::send::direct::Direct;
 use crate::stream::send::next_segment::NextSegment;
@@ -35,6 +36,8 @@ pub(super) struct Streams {
     pub(super) turn: Stream,
     /// Whether the driver currently accepts no segments.
     pub(super) is_paused: bool,
+    /// Credit that is granted to the peer; `None`: it has requested none.
+    pub(super) grants: Option<Box<Grants>>,
     /// Parameters of the response stream.
     template: ResponseTemplate,
 }
@@ -114,6 +117,7 @@ impl Streams {
             path_mtu: RailPayloads::ANY,
             turn: Stream::Requests,
             is_paused: false,
+            grants: None,
             template: ResponseTemplate {
                 stream: responses,
                 skips: schedule(Stream::Responses),

@@ -35,6 +35,8 @@ pub(crate) enum Packet {
     Confirm(Egress),
     /// A segment of this stream.
     Segment(Stream, Departure),
+    /// A request for credit for this stream.
+    CreditRequest(Stream),
 }
 
 impl ConnectedQp {
@@ -91,6 +93,10 @@ impl ConnectedQp {
                     self.count_sent(stream, &departure);
                     let yields = self.sent_on(now, stream);
                     return Outcome::Packet { packet: Packet::Segment(stream, departure), yields };
+                }
+                Err(Block::CreditRequest) => {
+                    let packet = Packet::CreditRequest(stream);
+                    return Outcome::Packet { packet, yields: false };
                 }
                 Err(Block::Budget(needs)) => outcome = outcome.or_needs(needs),
                 Err(Block::Nothing | Block::Peer | Block::Window | Block::Rate) => {}

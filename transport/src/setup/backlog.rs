@@ -205,6 +205,7 @@ pub(super) mod tests {
             window: 1,
             max_rd_atomic: 1,
             crc: Crc::On,
+            grants_credit: true,
         };
         let (private_data, routing) = (Vec::new(), Routing::default());
         Connect { nonce, cookie, offer, private_data, routing }

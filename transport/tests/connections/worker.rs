@@ -276,6 +276,7 @@ impl Worker {
                     host.on_ack(now, slot, &ack);
                 }
             }
+            Packet::Credit(_) => panic!("nobody requests credit"),
             Packet::Control(control) => self.on_control(now, from, left_by, &control),
             Packet::Probe(probe) => {
                 let bound = self.connections.bound(from, probe.qp, Some(probe.token));

@@ -8,12 +8,13 @@ mod memory;
 mod packets;
 mod wire;
 
+use braid_cc::CreditPacer;
 use braid_lb::{LbPolicy, PathSet, Rails};
 use braid_transport::{
     Admit, Arrival, Completion, Disconnects, Egress, Endpoint, EndpointConfig, QpConfig, QpSlot,
     QpState, QueuePair, Remote, StrayAnswer, Transmit, TransmitBody,
 };
-use braid_wire::{Ack, Control, ControlKind, Crc, QpId, RailId, Stream, Time, Token};
+use braid_wire::{Ack, Control, ControlKind, Crc, Credit, QpId, RailId, Stream, Time, Token};
 
 pub(crate) use memory::{Everything, register};
 pub(crate) use packets::{ack, arrival, encode, header, land, peer_of, split};
@@ -22,15 +23,21 @@ pub(crate) use wire::Wire;
 /// The number and the token of the queue pair of a host that has only one.
 pub(crate) const NAME: (QpId, Token) = (QpId::new(2), Token(7));
 
+/// Bytes of a grant of credit.
+const GRANT: u64 = 4 * 1024;
+
 /// An endpoint with its rails.
 pub(crate) struct Host {
     pub(crate) endpoint: Endpoint,
     pub(crate) rails: Rails,
+    /// Grants credit, for all rails together.
+    credit: CreditPacer<(QpSlot, Stream, RailId)>,
 }
 
 impl Host {
     pub(crate) fn new(now: Time, config: EndpointConfig, rails: impl Into<Rails>) -> Self {
-        Host { endpoint: Endpoint::new(now, config), rails: rails.into() }
+        let (endpoint, credit) = (Endpoint::new(now, config), CreditPacer::new(GRANT..=GRANT));
+        Host { endpoint, rails: rails.into(), credit }
     }
 
     /// Connects a new queue pair.
@@ -64,11 +71,22 @@ impl Host {
     }
 
     pub(crate) fn next_timeout(&self) -> Option<Time> {
-        self.endpoint.next_timeout(&self.rails)
+        let endpoint = self.endpoint.next_timeout(&self.rails);
+        endpoint.into_iter().chain(self.credit.next_timeout()).min()
     }
 
     pub(crate) fn on_timeout(&mut self, now: Time) {
         self.endpoint.on_timeout(now, &mut self.rails);
+    }
+
+    /// Grants the credit that is due.
+    fn grant_credit(&mut self, now: Time) {
+        while let Some((turn, most)) = self.credit.poll(now) {
+            let (slot, stream, rail) = turn.key;
+            if let Some(grant) = self.endpoint.grant_credit(slot, stream, rail, most) {
+                self.credit.on_grant(now, turn, &grant);
+            }
+        }
     }
 
     /// Runs the timers if one is due. Returns whether one was.
@@ -81,6 +99,7 @@ impl Host {
     }
 
     pub(crate) fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
+        self.grant_credit(now);
         self.endpoint.poll_transmit(now, &mut self.rails)
     }
 
@@ -106,6 +125,7 @@ impl Host {
                 return Some(self.receive_segment(now, slot, &arrival(header, *path), memory));
             }
             TransmitBody::Ack(ack) => self.on_ack(now, slot, ack),
+            TransmitBody::Credit(credit) => self.on_credit(now, slot, credit),
             TransmitBody::Control(control) => {
                 self.on_control(now, slot, control, packet.egress);
             }
@@ -116,6 +136,12 @@ impl Host {
         None
     }
 
+    pub(crate) fn on_credit(&mut self, now: Time, slot: QpSlot, credit: &Credit) {
+        if let Some(demand) = self.endpoint.on_credit(slot, credit) {
+            self.credit.on_demand(now, (slot, credit.stream, credit.rail), &demand);
+        }
+    }
+
     /// Takes a segment whose payload does not move.
     pub(crate) fn receive_segment(
         &mut self,
@@ -124,6 +150,7 @@ impl Host {
         arrival: &Arrival<'_>,
         memory: &Everything,
     ) -> Admit {
+        self.credit.on_arrival(now);
         let admit = self.endpoint.on_arrival(now, slot, arrival, memory);
         if let Admit::Take(_) = admit {
             self.endpoint.placed(now, slot, memory);
@@ -199,6 +226,7 @@ pub(crate) fn remote((qp, token): (QpId, Token), first_psn: u32) -> Remote {
         max_rd_atomic: 16,
         crc: Crc::Off,
         oversubscription: None,
+        grants_credit: true,
     }
 }
 

@@ -18,6 +18,10 @@ pub(crate) fn encode(body: &TransmitBody, payload: &[u8]) -> Vec<u8> {
             ack.encode(&mut bytes);
             Packet::Ack(ack.clone())
         }
+        TransmitBody::Credit(credit) => {
+            credit.encode(&mut bytes);
+            Packet::Credit(*credit)
+        }
         TransmitBody::Control(control) => {
             control.encode(&mut bytes);
             Packet::Control(*control)
@@ -75,6 +79,7 @@ pub(crate) fn peer_of(body: &TransmitBody) -> QpId {
     match body {
         TransmitBody::Segment { header, .. } => header.qp,
         TransmitBody::Ack(ack) => ack.qp,
+        TransmitBody::Credit(credit) => credit.qp,
         TransmitBody::Control(control) => control.qp,
         TransmitBody::Probe(probe) => probe.qp,
     }

@@ -70,7 +70,7 @@ fn ask_without_listening(psns: impl Iterator<Item = u32>) -> (usize, Option<NakC
                 answers += usize::from(header.opcode == Opcode::AtomicResponse);
             }
             TransmitBody::Ack(ack) => nak = nak.or(ack.nak.map(|(code, _)| code)),
-            TransmitBody::Control(..) | TransmitBody::Probe(..) => {}
+            TransmitBody::Credit(..) | TransmitBody::Control(..) | TransmitBody::Probe(..) => {}
         }
     }
     (answers, nak)

@@ -86,7 +86,7 @@ impl Ends {
                     }
                 }
                 TransmitBody::Ack(ack) => to.on_ack(now, slot, ack),
-                TransmitBody::Control(_) | TransmitBody::Probe(_) => {}
+                TransmitBody::Credit(_) | TransmitBody::Control(_) | TransmitBody::Probe(_) => {}
             }
         }
         sent

@@ -147,7 +147,7 @@ impl Host {
                     self.segments.push((header.len, oversize));
                     self.took.push(path.rail());
                 }
-                TransmitBody::Ack(..) | TransmitBody::Control(..) => {}
+                TransmitBody::Ack(..) | TransmitBody::Credit(..) | TransmitBody::Control(..) => {}
             }
         }
     }

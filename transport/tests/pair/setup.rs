@@ -30,6 +30,7 @@ fn offer(qp: u32) -> Offer {
         window: 4096,
         max_rd_atomic: 16,
         crc: Crc::On,
+        grants_credit: true,
     }
 }
 

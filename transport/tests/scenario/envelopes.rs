@@ -189,6 +189,7 @@ fn qp_of(packet: &[u8]) -> usize {
     let qp = match Packet::decode(packet) {
         Ok(Packet::Data(header, _)) => header.qp,
         Ok(Packet::Ack(ack)) => ack.qp,
+        Ok(Packet::Credit(credit)) => credit.qp,
         Ok(Packet::Control(control)) => control.qp,
         Ok(Packet::Probe(probe)) => probe.qp,
         other => panic!("nobody sends {other:?}"),

@@ -192,6 +192,11 @@ impl Host {
                     self.inner.on_ack(now, slot, &ack);
                 }
             }
+            Packet::Credit(credit) => {
+                if let Some((_, slot)) = self.slot_of(credit.qp) {
+                    self.inner.on_credit(now, slot, &credit);
+                }
+            }
             Packet::Control(control) => self.on_control(now, &control, datagram.left_by),
             Packet::Probe(probe) => {
                 if let Some((_, slot)) = self.slot_of(probe.qp) {
@@ -458,7 +463,7 @@ impl Host {
                 self.last_traffic = now;
                 link.arrivals.check(ack, link.remote.recv_psn);
             }
-            TransmitBody::Control(..) | TransmitBody::Probe(..) => {}
+            TransmitBody::Credit(..) | TransmitBody::Control(..) | TransmitBody::Probe(..) => {}
         }
         Some(kit::encode(&transmit.body, &payload))
     }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use braid_transport::{Egress, NicEpoch, Placement};
 use braid_wire::{
-    Control, ControlKind, Crc, FinalAck, NakCode, Opcode, Packet, PathId, Probe, ProbeKind, QpId,
-    Time, Token,
+    Control, ControlKind, Crc, Credit, FinalAck, NakCode, Opcode, Packet, PathId, Probe, ProbeKind,
+    QpId, Time, Token,
 };
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -350,6 +350,10 @@ fn forgery(bytes: &[u8], twist: u32) -> Vec<u8> {
                 _ => ControlKind::Disconnect(FinalAck::default()),
             };
             Control { kind, token, ..control }.encode(&mut forged);
+        }
+        Ok(Packet::Credit(credit)) => {
+            let token = Token(credit.token.0 ^ twist);
+            Credit { token, granted: u64::MAX, ..credit }.encode(&mut forged);
         }
         Ok(Packet::Probe(probe)) => {
             let token = Token(probe.token.0 ^ twist);

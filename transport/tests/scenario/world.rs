@@ -264,6 +264,7 @@ fn offer(rng: &mut Pcg64Mcg, settings: &Settings, host: usize, qp: usize) -> Off
         window: config.window,
         max_rd_atomic: config.max_rd_atomic,
         crc: settings.crc,
+        grants_credit: true,
     }
 }
 

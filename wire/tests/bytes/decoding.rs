@@ -1,13 +1,13 @@
 //! Decoding returns the encoded packet or an error, and never panics.
 
 use braid_wire::{
-    Crc, DecodeError, MAX_ACK_LEN, MAX_SETUP_LEN, Opcode, PROBE_LEN, Packet, ProbeKind, VERSION,
-    payload_crc,
+    CREDIT_LEN, Crc, DecodeError, MAX_ACK_LEN, MAX_SETUP_LEN, Opcode, PROBE_LEN, Packet, ProbeKind,
+    VERSION, payload_crc,
 };
 use proptest::prelude::*;
 
 use crate::examples::{encode, examples};
-use crate::strategies::{any_ack, any_control, any_data, any_probe, any_setup};
+use crate::strategies::{any_ack, any_control, any_credit, any_data, any_probe, any_setup};
 
 proptest! {
     #[test]
@@ -31,6 +31,14 @@ proptest! {
     fn control_comes_back(control in any_control()) {
         let packet = Packet::Control(control);
         let bytes = encode(&packet);
+        prop_assert_eq!(Packet::decode(&bytes), Ok(packet));
+    }
+
+    #[test]
+    fn credit_comes_back(credit in any_credit()) {
+        let packet = Packet::Credit(credit);
+        let bytes = encode(&packet);
+        prop_assert!(bytes.len() <= CREDIT_LEN);
         prop_assert_eq!(Packet::decode(&bytes), Ok(packet));
     }
 
@@ -59,6 +67,7 @@ proptest! {
                 Packet::Data(header, _) => header.encode(&mut bytes),
                 Packet::Setup(setup) => setup.encode(&mut bytes),
                 Packet::Control(control) => control.encode(&mut bytes),
+                Packet::Credit(credit) => credit.encode(&mut bytes),
                 Packet::Ack(ack) => ack.encode(&mut bytes),
                 Packet::Probe(probe) => probe.encode(&mut bytes),
                 Packet::Part(part, _) => part.encode(&mut bytes),

@@ -2,7 +2,7 @@
 //! decoder reads.
 
 use braid_wire::{
-    Ack, Connect, Control, ControlKind, DataHeader, Packet, Part, PathId, Probe, ProbeKind,
+    Ack, Connect, Control, ControlKind, Credit, DataHeader, Packet, Part, PathId, Probe, ProbeKind,
     SealedHeader, Setup,
 };
 
@@ -15,6 +15,7 @@ pub(super) fn fields(packet: &Packet<'_>) -> Vec<Field> {
         Packet::Data(header, _) => of_data(header),
         Packet::Ack(ack) => of_ack(ack),
         Packet::Control(control) => of_control(control),
+        Packet::Credit(credit) => of_credit(credit),
         Packet::Probe(probe) => of_probe(probe),
         Packet::Part(part, _) => of_part(part),
         Packet::Setup(setup) => of_setup(setup),
@@ -104,6 +105,26 @@ fn of_control(control: &Control) -> Vec<Field> {
             ("refusal", last.refusal.map_or(0, |code| code as u64)),
             ("last_request", last.requests.into()),
             ("last_response", last.responses.into()),
+        ]);
+    }
+    fields
+}
+
+fn of_credit(credit: &Credit) -> Vec<Field> {
+    let mut fields = vec![
+        ("opcode", if credit.need.is_some() { 0xD1 } else { 0xD2 }),
+        ("qp", credit.qp.get().into()),
+        ("stream", credit.stream as u64),
+        ("credit_rail", credit.rail.get() as u64),
+        ("token", credit.token.0.into()),
+        ("granted", credit.granted),
+    ];
+    if let Some(need) = credit.need {
+        fields.extend([
+            ("credit_rate", need.bits_per_second),
+            ("credit_target", need.target),
+            ("unsolicited", need.unsolicited),
+            ("credit_lost", need.lost),
         ]);
     }
     fields

@@ -9,7 +9,7 @@ use super::{expected, tshark};
 use crate::{Failure, process};
 
 /// The fields that are compared; the payload of the datagram stands before them.
-const FIELDS: [&str; 50] = [
+const FIELDS: [&str; 56] = [
     "opcode",
     "solicited",
     "qp",
@@ -60,6 +60,12 @@ const FIELDS: [&str; 50] = [
     "rails",
     "mtu",
     "transmission",
+    "credit_rail",
+    "granted",
+    "credit_rate",
+    "credit_target",
+    "unsolicited",
+    "credit_lost",
 ];
 
 /// The opcode of a sealed packet.
@@ -155,9 +161,10 @@ fn packet_len(bytes: &[u8]) -> usize {
         0xC6 | 0xC7 => 76 + number(14),
         0xC0..=0xC8 => 60 + number(14),
         0xD0 => 56 + 8 * usize::from(*bytes.get(14).unwrap_or(&0)) + 4 * number(34),
+        0xD1 => 64,
+        0xD2 | 0xEB => 32,
         0xE5..=0xE9 => 40,
         0xEA => number(14),
-        0xEB => 32,
         _ => bytes.len(),
     }
 }

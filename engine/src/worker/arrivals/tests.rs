@@ -215,6 +215,7 @@ impl Victim {
             window: 4096,
             max_rd_atomic: 16,
             crc,
+            grants_credit: true,
         };
         let connect =
             Connect { nonce, cookie, offer, private_data: Vec::new(), routing: Routing::default() };

@@ -2,6 +2,7 @@
 //! acknowledgement.
 
 pub(crate) mod effect;
+pub(crate) mod grants;
 mod last_ack;
 mod pending_ack;
 pub(crate) mod refusal;

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use braid_cc::{AckSample, Controller, Loss, Metrics, Spurious, Subflow};
-use braid_wire::{Psn, Time};
+use braid_wire::{CreditNeed, Psn, Time};
 
 use super::chunks::{ChunkAck, Chunks};
+use super::credit::{CreditGate, GateState};
 use super::pacer::Pacer;
 use super::segment::Segment;
 use super::send_limits::Block;
@@ -48,6 +49,8 @@ pub(crate) struct Congestion {
     /// Bytes of a full packet on the wire.
     packet: u64,
     has_rate: bool,
+    /// The account of credit, if the controller sends by credit.
+    credit: Option<Box<CreditGate>>,
     /// Created once the controller has a rate, or a window smaller than a packet.
     pacer: Option<Box<Pacer>>,
     /// The chunks, if the controller wants reports of them.
@@ -62,15 +65,24 @@ impl Congestion {
         let controller =
             config.cc.build(&Subflow { packet_bytes, oversubscription: remote.oversubscription });
         let Metrics { window, bits_per_second } = controller.metrics();
+        let credit = controller.credit_terms();
         Congestion {
             window,
             packet: packet_bytes,
             has_rate: bits_per_second.is_some(),
+            credit: credit.map(|terms| Box::new(CreditGate::new(terms, packet_bytes))),
             pacer: None,
             chunks: controller.chunk_bytes().map(|size| Box::new(Chunks::new(size))),
             controller,
             app_limited: true,
         }
+    }
+
+    /// Replaces the controller by a new one. What the peer knows of the credit stays valid.
+    pub(crate) fn restart(&mut self, config: &QpConfig, remote: &Remote) {
+        let credit = self.credit.take();
+        *self = Congestion::new(config, remote);
+        self.credit = credit;
     }
 
     /// The controller's metrics.
@@ -95,25 +107,63 @@ impl Congestion {
         in_flight == 0 || in_flight.saturating_add(bytes) <= self.window
     }
 
-    /// Whether the pacer allows a segment now.
-    pub(crate) fn is_open(&self, now: Time) -> bool {
-        self.pacer.as_ref().is_none_or(|pacer| pacer.is_open(now))
+    /// Checks whether the pacer and the credit allow a segment now.
+    pub(crate) fn check(&self, now: Time) -> Result<(), Block> {
+        if self.pacer.as_ref().is_some_and(|pacer| !pacer.is_open(now)) {
+            return Err(Block::Rate);
+        }
+        match self.credit.as_ref().map(|credit| credit.gate(now)) {
+            None | Some(GateState::Open) => Ok(()),
+            Some(GateState::Asks) => Err(Block::CreditRequest),
+            Some(GateState::Closed) => Err(Block::Rate),
+        }
     }
 
-    /// Number of segments that the pacer allows at once after the last one.
+    /// Number of segments that the pacer and the credit allow at once after the last one.
     pub(crate) fn burst_left(&self) -> u32 {
-        self.pacer.as_ref().map_or(u32::MAX, |pacer| pacer.left())
+        let paced = self.pacer.as_ref().map_or(u32::MAX, |pacer| pacer.left());
+        self.credit.as_ref().map_or(paced, |credit| paced.min(credit.segments_left()))
     }
 
-    /// Time at which the pacer allows the next segment, if it holds one back.
+    /// Time at which the next segment has to be considered again, if the pacer or missing credit
+    /// holds one back.
     pub(crate) fn opens_at(&self) -> Option<Time> {
-        self.pacer.as_ref()?.opens_at()
+        let repeats_at = self.credit.as_ref().and_then(|credit| credit.repeats_at());
+        repeats_at.or_else(|| self.pacer.as_ref()?.opens_at())
+    }
+
+    /// Whether a request for credit is due.
+    pub(crate) fn asks_for_credit(&self, now: Time) -> bool {
+        self.credit.as_ref().is_some_and(|credit| credit.gate(now) == GateState::Asks)
+    }
+
+    /// Bytes beyond which the length of the backlog does not matter to a request for credit.
+    pub(crate) fn longest_backlog(&self) -> u64 {
+        self.credit.as_ref().map_or(0, |credit| credit.longest_backlog())
+    }
+
+    /// Returns a request for credit that leaves now, see [`CreditGate::request`].
+    pub(crate) fn request_credit(
+        &mut self,
+        now: Time,
+        backlog: u64,
+        patience: Duration,
+    ) -> Option<(u64, CreditNeed)> {
+        self.credit.as_mut().map(|credit| credit.request(now, backlog, patience))
+    }
+
+    /// Handles a grant of credit. Returns whether it is new.
+    pub(crate) fn on_grant(&mut self, granted: u64) -> bool {
+        self.credit.as_mut().is_some_and(|credit| credit.on_grant(granted))
     }
 
     /// Records why nothing more leaves for now. Returns whether an event was reported to the
     /// controller.
     pub(crate) fn on_blocked(&mut self, by: Block) -> bool {
-        self.app_limited = !matches!(by, Block::Window | Block::Rate);
+        self.app_limited = !matches!(by, Block::Window | Block::Rate | Block::CreditRequest);
+        if let Some(credit) = &mut self.credit {
+            credit.hold(by == Block::Rate);
+        }
         if let Some(pacer) = &mut self.pacer {
             pacer.hold(by == Block::Rate);
         }
@@ -126,6 +176,15 @@ impl Congestion {
         }
     }
 
+    /// Handles that all segments are acknowledged.
+    pub(crate) fn on_all_acked(&mut self) {
+        if self.app_limited
+            && let Some(credit) = &mut self.credit
+        {
+            credit.on_idle();
+        }
+    }
+
     /// Charges the pacer for this many bytes and segments. `rtt`: about the time that they will be
     /// in flight, if that is known.
     pub(crate) fn on_sent(
@@ -135,6 +194,9 @@ impl Congestion {
         most: Most,
         rtt: Option<Duration>,
     ) {
+        if let Some(credit) = &mut self.credit {
+            credit.on_sent(bytes);
+        }
         if bytes > self.window {
             // A window smaller than a packet means one packet in more than a round trip (Swift,
             // section 3.5).
@@ -205,10 +267,12 @@ impl Congestion {
 
     pub(crate) fn on_loss(&mut self, loss: &Loss) {
         self.controller.on_loss(loss);
+        self.credit.iter_mut().for_each(|credit| credit.on_lost(loss.bytes));
     }
 
     pub(crate) fn on_trimmed(&mut self, loss: &Loss) {
         self.controller.on_trimmed(loss);
+        self.credit.iter_mut().for_each(|credit| credit.on_lost(loss.bytes));
     }
 
     pub(crate) fn on_spurious(&mut self, spurious: &Spurious) {
@@ -229,6 +293,9 @@ impl Congestion {
         let Metrics { window, bits_per_second } = self.controller.metrics();
         let before = std::mem::replace(&mut self.window, window);
         self.has_rate = bits_per_second.is_some();
+        if let Some(credit) = &mut self.credit {
+            self.controller.credit_terms().into_iter().for_each(|terms| credit.follow(terms));
+        }
         // Pacing debts from the time with a rate, or with a window smaller than a packet, are
         // cancelled.
         if self.pacer.is_some() && window >= self.packet && !self.has_rate {

@@ -48,7 +48,7 @@ impl NextSegment {
     pub(crate) fn new(found: Result<Choice, Block>) -> Self {
         match found {
             Ok(choice) => NextSegment::Segment(choice),
-            Err(Block::Budget(_) | Block::Rate) => NextSegment::Unknown,
+            Err(Block::Budget(_) | Block::Rate | Block::CreditRequest) => NextSegment::Unknown,
             Err(block) => NextSegment::Blocked(block),
         }
     }

@@ -155,6 +155,7 @@ impl SendStream {
         self.follow_probe();
         self.rnr.awaits_receiver = false;
         if !self.window.awaits_ack() {
+            self.subflows.on_all_acked();
             self.clock.deadline = None;
             self.losses.forget_open();
         } else {

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use braid_wire::{DataHeader, Opcode, Psn};
 
-use super::segment::cut;
+use super::segment::{add_up, cut};
 use super::source::{Limits, Next, Source};
 use crate::sg_list;
 use crate::{SgList, Sge};
@@ -160,6 +160,11 @@ impl Source for ResponseQueue {
             self.cursor += 1;
             self.offset = 0;
         }
+    }
+
+    fn backlog(&self, mtu: u16, most: u64) -> u64 {
+        let unsent = self.responses.range((self.cursor - self.base) as usize..);
+        add_up(unsent.map(Response::len), self.offset, mtu, most)
     }
 
     fn is_used_up(&self) -> bool {

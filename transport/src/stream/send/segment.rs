@@ -101,6 +101,21 @@ pub(crate) fn cut(len: u32, offset: u32, most: u16) -> u16 {
     left.min(len.div_ceil(len.div_ceil(most)).next_multiple_of(WORD).min(most)) as u16
 }
 
+/// Returns the bytes on the wire of messages of these lengths, of which the first is sent up to
+/// `offset`, in segments of `mtu` bytes. Stops counting at `most` bytes.
+pub(super) fn add_up(lens: impl Iterator<Item = u32>, mut offset: u32, mtu: u16, most: u64) -> u64 {
+    let mut bytes = 0;
+    for len in lens {
+        let left = len.saturating_sub(std::mem::take(&mut offset));
+        let segments = left.div_ceil(mtu.max(1).into()).max(1);
+        bytes += u64::from(left) + u64::from(segments) * Segment::wire_len(0);
+        if bytes >= most {
+            break;
+        }
+    }
+    bytes
+}
+
 /// The packet that an acknowledgement echoes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Echo {

@@ -86,8 +86,10 @@ pub(crate) enum Block {
     Window,
     /// The endpoint's budget, which other queue pairs use up. This much of it would suffice.
     Budget(Need),
-    /// Pacing: the segment may leave after some time, without any other event.
+    /// Pacing: the segment may leave after some time, without any other event. Or missing credit.
     Rate,
+    /// A request for credit leaves first.
+    CreditRequest,
 }
 
 impl Block {
@@ -96,10 +98,11 @@ impl Block {
     /// missing.
     pub(crate) fn or(self, other: Block, limits: &SendLimits<'_>) -> Block {
         let wait = |block: &Block| match block {
-            Block::Rate => (0, 0),
-            Block::Budget(need) => (1, need.bytes().saturating_sub(limits.budget.on(need.rail))),
-            Block::Window => (2, 0),
-            Block::Peer | Block::Nothing => (3, 0),
+            Block::CreditRequest => (0, 0),
+            Block::Rate => (1, 0),
+            Block::Budget(need) => (2, need.bytes().saturating_sub(limits.budget.on(need.rail))),
+            Block::Window => (3, 0),
+            Block::Peer | Block::Nothing => (4, 0),
         };
         if wait(&other) < wait(&self) { other } else { self }
     }

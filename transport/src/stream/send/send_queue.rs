@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use braid_wire::{AtomicOperands, DataHeader, Opcode, Psn};
 
-use super::segment::cut;
+use super::segment::{add_up, cut};
 use super::source::{Limits, Next, Source};
 use crate::sg_list::{self, total_len};
 use crate::stream::coverage::{Arriving, Contradiction, Coverage};
@@ -219,6 +219,11 @@ impl Source for SendQueue {
         self.receives = self.receives.wrapping_add(u32::from(starts && consumes));
         self.unanswered += u32::from(ends && answers);
         (self.cursor, self.offset) = if ends { (cursor + 1, 0) } else { (cursor, end) };
+    }
+
+    fn backlog(&self, mtu: u16, most: u64) -> u64 {
+        let unsent = self.entries.range((self.cursor - self.base) as usize..);
+        add_up(unsent.map(Entry::payload_len), self.offset, mtu, most)
     }
 
     fn is_used_up(&self) -> bool {

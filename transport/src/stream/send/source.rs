@@ -37,6 +37,10 @@ pub(crate) trait Source {
     /// those behind it, which carry `bytes` bytes of its message. Moves on to the next segment.
     fn advance(&mut self, next: Next, bytes: u32, first: Psn, last: Psn);
 
+    /// Returns the bytes on the wire of the messages that were not sent, in segments of `mtu`
+    /// bytes. Stops counting at `most` bytes.
+    fn backlog(&self, mtu: u16, most: u64) -> u64;
+
     /// Returns whether every message was sent completely.
     fn is_used_up(&self) -> bool;
 

@@ -96,7 +96,7 @@ impl Subflow {
         if limits.budget.on(rail) < bytes {
             return Err(Block::Budget(need));
         }
-        if self.cc.is_open(now) { Ok(need) } else { Err(Block::Rate) }
+        self.cc.check(now).map(|()| need)
     }
 
     /// Counts a segment that was declared lost, for [`Subflow::report_lost`]. `is_in_use`: whether

@@ -7,7 +7,6 @@ use braid_lb::{RailSet, Rails, StreamId};
 use braid_wire::{PathId, Psn, RailId, Time};
 
 use super::chunks::ChunkAck;
-use super::congestion::Congestion;
 use super::rtt::Rtt;
 use super::segment::Segment;
 use super::send_limits::{Block, Need, SendLimits};
@@ -84,6 +83,18 @@ impl Subflows {
         }
     }
 
+    /// The subflow of a rail; `None`: the rail of a packet may be unknown.
+    pub(crate) fn on_rail_mut(&mut self, rail: RailId) -> Option<&mut Subflow> {
+        self.of(PathId::default().on(rail))
+    }
+
+    /// Returns the first subflow that has to request credit, and its rail.
+    pub(crate) fn asking_for_credit(&mut self, now: Time) -> Option<(RailId, &mut Subflow)> {
+        let mut all = self.all_mut().enumerate();
+        let (index, subflow) = all.find(|(_, subflow)| subflow.cc.asks_for_credit(now))?;
+        Some((RailId::new(index), subflow))
+    }
+
     /// The rail of the present chunk.
     #[inline]
     pub(crate) fn rail(&self) -> RailId {
@@ -145,6 +156,7 @@ impl Subflows {
         for rail in rails.open().iter() {
             match self.at(rail).takes(rail, candidate, in_flight[rail], limits) {
                 Ok(_) => open.insert(rail),
+                Err(Block::CreditRequest) => return Err(Block::CreditRequest),
                 Err(block) => {
                     blocked = blocked.or(block, limits);
                     if block == Block::Rate {
@@ -269,6 +281,11 @@ impl Subflows {
         if changed { self.all().map(|subflow| subflow.cc.window()).min() } else { None }
     }
 
+    /// Handles that all segments are acknowledged.
+    pub(crate) fn on_all_acked(&mut self) {
+        self.all_mut().for_each(|subflow| subflow.cc.on_all_acked());
+    }
+
     /// Time at which a rate permits the next segment, if one is held back.
     pub(crate) fn opens_at(&self) -> Option<Time> {
         self.all().filter_map(|subflow| subflow.cc.opens_at()).min()
@@ -337,7 +354,7 @@ impl Subflows {
     pub(crate) fn restart_controllers(&mut self, rails: RailSet, config: &QpConfig, of: &Remote) {
         for (index, subflow) in self.all_mut().enumerate() {
             if rails.contains(RailId::new(index)) {
-                subflow.cc = Congestion::new(config, of);
+                subflow.cc.restart(config, of);
             }
         }
     }

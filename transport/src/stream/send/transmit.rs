@@ -233,6 +233,7 @@ impl SendStream {
             Ok(_) => context.budget.is_shared && self.quantum_has_ended(),
             Err(Block::Rate) => self.is_held_for_long(context.now),
             Err(Block::Nothing | Block::Peer | Block::Window | Block::Budget(_)) => true,
+            Err(Block::CreditRequest) => false,
         };
         if is_last {
             self.on_last();

@@ -297,6 +297,15 @@ impl Window {
         None
     }
 
+    /// Bytes on the wire of the segments that wait to be sent again or were skipped.
+    pub(crate) fn waiting_bytes(&self) -> u64 {
+        let waits = |psn: &Psn| {
+            let segment = self.get(*psn)?;
+            matches!(segment.phase, Phase::Lost | Phase::Released).then_some(segment.len)
+        };
+        self.lost.iter().filter_map(waits).map(Segment::wire_len).sum()
+    }
+
     /// Records the retransmission of the segment that [`Window::peek_lost`] returned.
     pub(crate) fn resend(&mut self, now: Time, psn: Psn, path: PathId) {
         let order = self.take_order();

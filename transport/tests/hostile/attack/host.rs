@@ -184,6 +184,11 @@ impl Host {
                     self.inner.on_ack(now, slot, &ack);
                 }
             }
+            Ok(Packet::Credit(credit)) => {
+                if let Some(slot) = self.slot_of(credit.qp) {
+                    self.inner.on_credit(now, slot, &credit);
+                }
+            }
             Ok(Packet::Control(control)) => self.on_control(now, &control),
             Ok(Packet::Probe(probe)) => {
                 if let Some(slot) = self.slot_of(probe.qp) {

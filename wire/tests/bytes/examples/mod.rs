@@ -60,11 +60,31 @@ pub(crate) fn examples() -> Vec<(&'static str, Packet<'static>)> {
     all.extend(setup.map(|(name, packet)| (name, Packet::Setup(packet))));
     all.extend(control);
     all.extend(probes);
+    all.extend(credit());
     let (qp, token) = (QpId::new(0x000123), Token(0xA1B2_C3D4));
     let part = Part { qp, token, psn: 0xFF_FFFE, serial: 9, index: 1, count: 2 };
     all.push(("part", Packet::Part(part, b"hello")));
     all.push(("sealed", Packet::Sealed(SealedHeader { qp, token, number: 0x0102_0304_0506_0708 })));
     all
+}
+
+fn credit() -> [(&'static str, Packet<'static>); 2] {
+    let need = CreditNeed {
+        bits_per_second: 100_000_000_000,
+        target: 450_000,
+        unsolicited: 150_000,
+        lost: 4158,
+    };
+    let grant = Credit {
+        qp: QpId::new(0x000123),
+        token: Token(0xA1B2_C3D4),
+        stream: Stream::Responses,
+        rail: RailId::new(1),
+        granted: 0x1_0000_0000,
+        need: None,
+    };
+    let request = Credit { need: Some(need), ..grant };
+    [("credit-request", Packet::Credit(request)), ("credit-grant", Packet::Credit(grant))]
 }
 
 const NONCE: u64 = 0x1122_3344_5566_7788;
@@ -128,6 +148,7 @@ fn connect(cookie: u64) -> Connect {
         window: 4096,
         max_rd_atomic: 16,
         crc: Crc::On,
+        grants_credit: true,
     };
     Connect {
         nonce: NONCE,
@@ -152,6 +173,7 @@ pub(crate) fn encode(packet: &Packet<'_>) -> Vec<u8> {
         }
         Packet::Ack(ack) => ack.encode(&mut bytes),
         Packet::Control(control) => control.encode(&mut bytes),
+        Packet::Credit(credit) => credit.encode(&mut bytes),
         Packet::Probe(probe) => probe.encode(&mut bytes),
         Packet::Part(part, body) => {
             part.encode(&mut bytes);

@@ -119,6 +119,25 @@ pub(crate) fn any_control() -> impl Strategy<Value = Control> {
     )
 }
 
+pub(crate) fn any_credit() -> impl Strategy<Value = Credit> {
+    let need = prop::option::of(any::<[u64; 4]>());
+    (any::<[u32; 2]>(), any::<bool>(), 0..MAX_RAILS, any::<u64>(), need).prop_map(
+        |([qp, token], responds, rail, granted, need)| Credit {
+            qp: QpId::new(qp),
+            token: Token(token),
+            stream: if responds { Stream::Responses } else { Stream::Requests },
+            rail: RailId::new(rail),
+            granted,
+            need: need.map(|[bits_per_second, target, unsolicited, lost]| CreditNeed {
+                bits_per_second,
+                target,
+                unsolicited,
+                lost,
+            }),
+        },
+    )
+}
+
 pub(crate) fn any_probe() -> impl Strategy<Value = Probe> {
     let kinds = [ProbeKind::Probe, ProbeKind::Probed];
     (0..kinds.len(), any::<[u32; 4]>(), PROBE_LEN as u16..=9000).prop_map(
@@ -185,6 +204,7 @@ fn any_connect() -> impl Strategy<Value = Connect> {
             (private_data, routing),
         )| {
             let (mtu, window, max_rd_atomic, checked) = sizes;
+            let grants_credit = nonce & 1 == 0;
             let offer = Offer {
                 qp: QpId::new(qp),
                 token: Token(token),
@@ -195,6 +215,7 @@ fn any_connect() -> impl Strategy<Value = Connect> {
                 window,
                 max_rd_atomic,
                 crc: if checked { Crc::On } else { Crc::Off },
+                grants_credit,
             };
             Connect { nonce, cookie, offer, private_data, routing }
         },
