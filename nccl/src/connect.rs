@@ -104,7 +104,7 @@ impl Attempt {
 
 /// Replaces the scope of a link-local peer address by that of our device, because hosts number
 /// their links differently.
-fn on_our_link(peer: SocketAddr, local: SocketAddr) -> SocketAddr {
+pub(crate) fn on_our_link(peer: SocketAddr, local: SocketAddr) -> SocketAddr {
     match (peer, local) {
         (SocketAddr::V6(mut peer), SocketAddr::V6(local)) if peer.ip().is_unicast_link_local() => {
             peer.set_scope_id(local.scope_id());

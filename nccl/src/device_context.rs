@@ -16,7 +16,7 @@ use crate::closing::ClosingEngine;
 use crate::config::Config;
 use crate::device::Device;
 use crate::error::Error;
-use crate::greeting::wanted_listener;
+use crate::greeting::any_wanted_listener;
 use crate::memory::RegionCache;
 use crate::progress_thread::ProgressThread;
 
@@ -79,7 +79,7 @@ impl DeviceContext {
         let listening: Arc<Mutex<HashSet<u64>>> = Arc::default();
         let open = listening.clone();
         let listener = engine.listen_for(BACKLOG, move |private_data| {
-            wanted_listener(private_data).is_some_and(|number| lock(&open).contains(&number))
+            any_wanted_listener(private_data).is_some_and(|number| lock(&open).contains(&number))
         })?;
         let pd = engine.alloc_pd();
         let progress_thread = match config.threads {
@@ -172,7 +172,7 @@ impl DeviceContext {
     fn sort_requests(&self) {
         let mut waiting = self.waiting();
         while let Some(request) = self.listener.accept(Duration::ZERO) {
-            let wanted = wanted_listener(request.private_data());
+            let wanted = any_wanted_listener(request.private_data());
             match wanted.and_then(|number| waiting.get_mut(&number)) {
                 Some(queue) => queue.push_back(request),
                 None => request.reject(),

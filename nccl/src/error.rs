@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::io::ErrorKind;
 
 use braid::{
-    ConnectError, CreateCqError, CreateQpError, DatapathError, EngineError, ListenError, PostError,
+    ConnectError, CreateCqError, CreateQpError, CudaError, DatapathError, EngineError, ListenError, PostError,
     RegisterError, StateError,
 };
 
@@ -12,6 +12,7 @@ use crate::broken::Broken;
 use crate::config::ConfigError;
 use crate::handle::HandleError;
 use crate::result_code as code;
+use crate::rma::RmaError;
 
 /// The reason why a call failed.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +40,8 @@ pub(crate) enum Error {
         "memory of type {kind} cannot be registered; use host memory (1), as the properties state"
     )]
     MemoryType { kind: c_int },
+    #[error("memory of type {kind} cannot be registered; use host memory (1) or CUDA memory (2)")]
+    SymmetricMemoryType { kind: c_int },
     #[error("this is a {is} communicator; the call needs a {needed} communicator")]
     WrongComm { is: &'static str, needed: &'static str },
     #[error("this request is not outstanding; it was already reported as done")]
@@ -82,6 +85,8 @@ pub(crate) enum Error {
     Connect(#[from] ConnectError),
     #[error(transparent)]
     Broken(#[from] Broken),
+    #[error(transparent)]
+    Rma(#[from] RmaError),
 }
 
 impl Error {
@@ -92,6 +97,7 @@ impl Error {
             | Error::Argument { .. }
             | Error::Device { .. }
             | Error::MemoryType { .. }
+            | Error::SymmetricMemoryType { .. }
             | Error::WrongComm { .. }
             | Error::StaleRequest
             | Error::Handle(_) => code::INVALID_ARGUMENT,
@@ -108,6 +114,10 @@ impl Error {
             Error::Greeting { .. } => code::REMOTE_ERROR,
             Error::Connect(error) => connect_code(error),
             Error::Broken(broken) => broken.code(),
+            Error::Rma(error) => error.code(),
+            Error::Register(RegisterError::Cuda(
+                CudaError::Pointer { .. } | CudaError::TwoContexts { .. },
+            )) => code::INVALID_ARGUMENT,
             Error::State(_) | Error::Post(_) => code::INTERNAL_ERROR,
             Error::NoInterface(_)
             | Error::Interfaces(_)

@@ -2,10 +2,11 @@
 //!
 //! | bytes | |
 //! |---|---|
-//! | 0..8 | `BraidNet` |
+//! | 0..8 | `BraidNet`, or `BraidRma` for the RMA tables |
 //! | 8..10 | version of this layout and of the greeting, little-endian |
 //! | 10..12 | UDP port |
 //! | 12 | 4 or 6 |
+//! | 13 | version of the RMA table, 0 in handles of the net tables |
 //! | 16..32 | IP address |
 //! | 40..48 | number of the listening communicator |
 //! | 48..56 | check of the bytes before |
@@ -19,6 +20,9 @@ pub(crate) const HANDLE_LEN: usize = 128;
 /// The version of handle and greeting.
 pub(crate) const VERSION: u16 = 1;
 const MAGIC: &[u8; 8] = b"BraidNet";
+const RMA_MAGIC: &[u8; 8] = b"BraidRma";
+/// The place of the version of the RMA table.
+const TABLE: usize = 13;
 const CHECKED: usize = 48;
 const ATTEMPT: std::ops::Range<usize> = 64..72;
 
@@ -27,6 +31,8 @@ const ATTEMPT: std::ops::Range<usize> = 64..72;
 pub(crate) enum HandleError {
     #[error("the handle does not belong to this plugin; set NCCL_NET=Braid on all ranks")]
     Foreign,
+    #[error("the handle does not belong to the RMA tables of this plugin; set NCCL_RMA_PLUGIN, or NCCL_NET_PLUGIN, to the same file on all ranks")]
+    NotRma,
     #[error(
         "the handle has version {found}, this plugin has {VERSION}; use the same build on all hosts"
     )]
@@ -48,8 +54,18 @@ pub(crate) struct Address {
 impl Address {
     /// Returns a new handle without an attempt.
     pub(crate) fn to_handle(self) -> [u8; HANDLE_LEN] {
+        self.to_bytes(MAGIC, 0)
+    }
+
+    /// Returns a new handle for the RMA table of this version.
+    pub(crate) fn to_rma_handle(self, table: u8) -> [u8; HANDLE_LEN] {
+        self.to_bytes(RMA_MAGIC, table)
+    }
+
+    fn to_bytes(self, magic: &[u8; 8], table: u8) -> [u8; HANDLE_LEN] {
         let mut bytes = [0; HANDLE_LEN];
-        bytes[..8].copy_from_slice(MAGIC);
+        bytes[..8].copy_from_slice(magic);
+        bytes[TABLE] = table;
         bytes[8..10].copy_from_slice(&VERSION.to_le_bytes());
         bytes[10..12].copy_from_slice(&self.engine.port().to_le_bytes());
         match self.engine {
@@ -76,6 +92,21 @@ impl Address {
         if !bytes.starts_with(MAGIC) {
             return Err(HandleError::Foreign);
         }
+        Address::from_bytes(bytes)
+    }
+
+    /// Reads a handle of an RMA table. Returns the version of that table, too.
+    ///
+    /// # Errors
+    /// See [`HandleError`].
+    pub(crate) fn from_rma_handle(bytes: &[u8; HANDLE_LEN]) -> Result<(Self, u8), HandleError> {
+        if !bytes.starts_with(RMA_MAGIC) {
+            return Err(HandleError::NotRma);
+        }
+        Ok((Address::from_bytes(bytes)?, bytes[TABLE]))
+    }
+
+    fn from_bytes(bytes: &[u8; HANDLE_LEN]) -> Result<Self, HandleError> {
         let version = u16::from_le_bytes(array(&bytes[8..10]));
         if version != VERSION {
             return Err(HandleError::Version { found: version });
@@ -141,6 +172,18 @@ mod tests {
             assert_eq!(attempt(&handle), 42);
             assert_eq!(Address::from_handle(&handle), Ok(address(engine)));
         }
+    }
+
+    #[test]
+    fn handles_of_the_tables_are_told_apart() {
+        let there = address("10.1.2.3:4791");
+        let (net, rma) = (there.to_handle(), there.to_rma_handle(14));
+        assert_eq!(Address::from_rma_handle(&rma), Ok((there, 14)));
+        assert_eq!(Address::from_rma_handle(&net), Err(HandleError::NotRma));
+        assert_eq!(Address::from_handle(&rma), Err(HandleError::Foreign));
+        let mut damaged = rma;
+        damaged[TABLE] = 13;
+        assert_eq!(Address::from_rma_handle(&damaged), Err(HandleError::Damaged));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! `libnccl-net-braid.so`: a net plugin that carries NCCL's traffic over Braid.
 //!
 //! NCCL opens the library and uses the newest of the tables `ncclNetPlugin_v6` to
-//! `ncclNetPlugin_v12` that it supports. All of them are thin translations ([`abi`]) to one core:
+//! `ncclNetPlugin_v12` that it supports, and those of its device-side communication:
+//! `ncclRmaPlugin_v13`, `ncclRmaPlugin_v14` and `ncclGinPlugin_v13`. All of them are thin
+//! translations ([`abi`]) to one core:
 //!
 //! ```text
 //!   abi/v6 .. v12       layouts, C types, errors as codes; nothing else
@@ -11,6 +13,7 @@
 //!   progress_thread     drives that engine while NCCL does not poll
 //!   listen, connect     set up communicators without blocking
 //!   comm/               send and receive communicators, one queue pair each
+//!   rma/                groups of ranks, which put into each other's memory: the RMA tables
 //! ```
 //!
 //! Data takes one way only. A receiver sends the addresses of its buffers to the sender (a SEND of
@@ -39,4 +42,5 @@ mod profiler;
 mod progress_thread;
 mod rdma;
 mod result_code;
+mod rma;
 mod selection;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::comm::{Comm, RecvComm};
 use crate::device_context::DeviceContext;
 use crate::error::Error;
-use crate::greeting::greeting;
+use crate::greeting::{greeting, wanted_listener};
 use crate::handle::{Address, HANDLE_LEN};
 
 /// The `listenComm` of NCCL.
@@ -40,6 +40,10 @@ impl ListenComm {
         let Some(request) = self.context.next_request(self.number) else {
             return Ok(None);
         };
+        if wanted_listener(request.private_data()).is_none() {
+            request.reject();
+            return Ok(None);
+        }
         let recv = RecvComm::new(self.context.clone(), request.peer_addr())?;
         request.accept(&recv.queue_pair(), &greeting(self.number))?;
         Ok(Some(Comm::recv(recv)))

@@ -12,6 +12,37 @@ use crate::error::Error;
 
 /// `NCCL_PTR_HOST`.
 pub(crate) const HOST_MEMORY: c_int = 1;
+/// `NCCL_PTR_CUDA`.
+pub(crate) const CUDA_MEMORY: c_int = 2;
+
+/// The memory that is registered.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum MemoryKind {
+    Host,
+    /// Memory of a GPU. The address is a device pointer.
+    Cuda,
+}
+
+/// The use of registered memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum MemoryUse {
+    /// Messages leave from it. Peers cannot access it.
+    Send,
+    /// Peers write to it.
+    Receive,
+    /// Peers read it, write to it and signal in it: the RMA tables.
+    Symmetric,
+}
+
+impl MemoryUse {
+    fn access(self) -> Access {
+        match self {
+            MemoryUse::Send => Access::NONE,
+            MemoryUse::Receive => Access::LOCAL_WRITE | Access::REMOTE_WRITE,
+            MemoryUse::Symmetric => Access::ALL,
+        }
+    }
+}
 
 /// The `mhandle` of NCCL. Dropping the last one for a region deregisters it.
 pub(crate) struct Registration {
@@ -61,8 +92,8 @@ impl RegionTable {
 struct Key {
     start: usize,
     len: usize,
-    /// Whether peers write to the memory of a receiver.
-    receives: bool,
+    kind: MemoryKind,
+    purpose: MemoryUse,
 }
 
 impl RegionCache {
@@ -70,28 +101,34 @@ impl RegionCache {
         RegionCache { pd, regions: Mutex::default() }
     }
 
-    /// Registers memory. Peers can write to that of a receiver.
+    /// Registers memory.
     ///
     /// # Errors
-    /// If the length is 0 or no key is left.
+    /// If the length is 0, no key is left, or CUDA does not know device memory there.
     ///
     /// # Safety
-    /// See [`ProtectionDomain::register`], until the last equal region is dropped.
+    /// See [`ProtectionDomain::register`] and [`ProtectionDomain::register_cuda`], until the last
+    /// equal region is dropped.
     pub(crate) unsafe fn register(
         &self,
         start: *mut u8,
         len: usize,
-        receives: bool,
+        kind: MemoryKind,
+        purpose: MemoryUse,
     ) -> Result<Arc<MemoryRegion>, Error> {
-        let key = Key { start: start as usize, len, receives };
+        let key = Key { start: start as usize, len, kind, purpose };
         let mut regions = self.regions.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(region) = regions.by_key.get(&key).and_then(Weak::upgrade) {
             return Ok(region);
         }
-        let access =
-            if receives { Access::LOCAL_WRITE | Access::REMOTE_WRITE } else { Access::NONE };
+        let access = purpose.access();
         // SAFETY: the caller vouches for the memory.
-        let region = Arc::new(unsafe { self.pd.register(start, len, access) }?);
+        let region = Arc::new(unsafe {
+            match kind {
+                MemoryKind::Host => self.pd.register(start, len, access),
+                MemoryKind::Cuda => self.pd.register_cuda(start as u64, len, access),
+            }
+        }?);
         regions.enter(key, &region);
         Ok(region)
     }
@@ -112,19 +149,23 @@ mod tests {
         let cache = RegionCache::new(Engine::new(config).unwrap().alloc_pd());
         let mut memory = [0u8; 64];
         let start = memory.as_mut_ptr();
-        // SAFETY: the array outlives the registrations, and no peer exists.
-        let register = |len, receives| unsafe { cache.register(start, len, receives) }.unwrap();
-        let (a, b) = (register(64, true), register(64, true));
+        let register = |len, purpose| {
+            // SAFETY: the array outlives the registrations, and no peer exists.
+            unsafe { cache.register(start, len, MemoryKind::Host, purpose) }.unwrap()
+        };
+        use MemoryUse::{Receive, Send, Symmetric};
+        let (a, b) = (register(64, Receive), register(64, Receive));
         assert!(Arc::ptr_eq(&a, &b));
-        let (shorter, sends) = (register(32, true), register(64, false));
+        let (shorter, sends) = (register(32, Receive), register(64, Send));
         assert!(!Arc::ptr_eq(&a, &shorter));
         assert!(!Arc::ptr_eq(&a, &sends), "a sender's memory is not for peers");
+        assert!(!Arc::ptr_eq(&a, &register(64, Symmetric)), "peers do not read it");
         let key = a.rkey();
         drop((a, b));
-        assert_ne!(register(64, true).rkey(), key, "the old key is dead");
+        assert_ne!(register(64, Receive).rkey(), key, "the old key is dead");
         for len in (1..=64).cycle().take(1000) {
-            drop(register(len, true));
-            drop(register(len, false));
+            drop(register(len, Receive));
+            drop(register(len, Send));
         }
         let known = cache.regions.lock().unwrap().by_key.len();
         assert!(known < 40, "{known} are known, of which two are alive");

@@ -1,18 +1,21 @@
-//! The interface to NCCL: the tables `ncclNetPlugin_v6` to `ncclNetPlugin_v12`.
+//! The interface to NCCL: the tables `ncclNetPlugin_v6` to `ncclNetPlugin_v12`, and those of its
+//! device-side communication, `ncclRmaPlugin_v13`, `ncclRmaPlugin_v14` and `ncclGinPlugin_v13`.
 //!
 //! Each version's file holds its layouts and its translation of arguments. `calls` holds the common
 //! calls in their newest form, and `boundary` converts errors and panics to codes. The layouts
-//! restate NCCL's `net_vN.h`. `tests/layout.rs` and `nccl-conformance` compare them with numbers
+//! restate NCCL's `net_vN.h`, `rma_v14.h` and `gin_v13.h`. `tests/layout.rs` and `nccl-conformance` compare them with numbers
 //! and with a second statement.
 
 mod boundary;
 mod calls;
 mod properties;
+mod rma;
 mod tables;
 mod virtual_device;
 
 use std::ffi::{c_char, c_int};
 
+pub use self::rma::*;
 pub use self::tables::*;
 pub use self::virtual_device::VirtualDevice;
 pub use crate::log::Logger;

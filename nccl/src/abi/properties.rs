@@ -8,13 +8,17 @@ use super::{Code, VirtualDevice};
 use crate::comm::MAX_RECVS;
 use crate::device::Device;
 use crate::error::Error;
-use crate::memory::HOST_MEMORY;
+use crate::memory::{CUDA_MEMORY, HOST_MEMORY};
 use crate::plugin;
 
 /// The longest message, 1 GiB: one WRITE.
 const MAX_BYTES: usize = 1 << 30;
 /// `NCCL_NET_DEVICE_HOST`: the GPU takes no part in the network.
 const DEVICE_HOST: c_int = 0;
+/// `NCCL_NET_DEVICE_GIN_PROXY`: kernels queue requests, and a thread of NCCL's passes them on.
+const DEVICE_GIN_PROXY: c_int = 2;
+/// The version whose properties the RMA tables have.
+const RMA_PROPERTIES: u32 = 12;
 /// `NCCL_NET_DEVICE_INVALID_VERSION`.
 const DEVICE_VERSION: c_int = 0;
 
@@ -39,14 +43,60 @@ pub(super) unsafe extern "C" fn get_properties<const VERSION: u32>(
     dev: c_int,
     props: *mut c_void,
 ) -> Code {
+    // SAFETY: the caller vouches for the place.
+    boundary("getProperties", || unsafe { write_properties(VERSION, Tables::Net, dev, props) })
+}
+
+/// Writes the properties of device `dev` as the RMA tables have them.
+///
+/// # Safety
+/// As [`get_properties`], for v12.
+pub(super) unsafe extern "C" fn get_rma_properties(dev: c_int, props: *mut c_void) -> Code {
     boundary("getProperties", || {
-        let props = place(props, "props")?;
-        let plugin = plugin::current()?;
-        let fields = fields(VERSION, &Known::of(&*plugin.device(dev)?))?;
         // SAFETY: the caller vouches for the place.
-        unsafe { write_all(VERSION, &fields, props) };
-        Ok(())
+        unsafe { write_properties(RMA_PROPERTIES, Tables::Rma, dev, props) }
     })
+}
+
+/// # Safety
+/// As [`get_properties`].
+unsafe fn write_properties(
+    version: u32,
+    tables: Tables,
+    dev: c_int,
+    props: *mut c_void,
+) -> Result<(), Error> {
+    let props = place(props, "props")?;
+    let plugin = plugin::current()?;
+    let fields = fields(version, &Known::of(&*plugin.device(dev)?, tables))?;
+    // SAFETY: the caller vouches for the place.
+    unsafe { write_all(version, &fields, props) };
+    Ok(())
+}
+
+/// The kind of tables that a device is described for.
+#[derive(Clone, Copy, Debug)]
+enum Tables {
+    Net,
+    Rma,
+}
+
+impl Tables {
+    /// The memory that can be registered: `ptrSupport`.
+    fn memory(self) -> c_int {
+        match self {
+            Tables::Net => HOST_MEMORY,
+            Tables::Rma => HOST_MEMORY | CUDA_MEMORY,
+        }
+    }
+
+    /// The part of the GPU: `netDeviceType`.
+    fn device_type(self) -> c_int {
+        match self {
+            Tables::Net => DEVICE_HOST,
+            Tables::Rma => DEVICE_GIN_PROXY,
+        }
+    }
 }
 
 /// The properties that differ between devices.
@@ -57,11 +107,13 @@ struct Known<'a> {
     speed: c_int,
     rail: i16,
     members: &'a [usize],
+    tables: Tables,
 }
 
 impl<'a> Known<'a> {
-    fn of(device: &'a Device) -> Self {
+    fn of(device: &'a Device, tables: Tables) -> Self {
         Known {
+            tables,
             name: device.name.as_ptr().cast_mut(),
             pci_path: device.pci_path.map_or(ptr::null_mut(), |path| path.as_ptr().cast_mut()),
             guid: device.guid,
@@ -91,7 +143,7 @@ fn fields(version: u32, known: &Known<'_>) -> Result<[Field; 19], Error> {
         (6, Value::Text(known.name)),
         (6, Value::Text(known.pci_path)),
         (6, Value::U64(known.guid)),
-        (6, Value::Int(HOST_MEMORY)), // ptrSupport
+        (6, Value::Int(known.tables.memory())), // ptrSupport
         (8, Value::Int(0)), // regIsGlobal: memory is registered for one communicator
         (9, Value::Int(0)), // forceFlush: receives into GPU memory need no flush
         (6, Value::Int(known.speed)), // Mbit/s
@@ -99,7 +151,7 @@ fn fields(version: u32, known: &Known<'_>) -> Result<[Field; 19], Error> {
         (6, Value::Float(0.0)), // latency: NCCL takes its own estimate for networks
         (6, Value::Int(65_534)), // maxComms
         (6, Value::Int(MAX_RECVS as c_int)),
-        (7, Value::Int(DEVICE_HOST)), // netDeviceType
+        (7, Value::Int(known.tables.device_type())), // netDeviceType
         (7, Value::Int(DEVICE_VERSION)), // netDeviceVersion
         (9, members), // vProps: the device itself, or the devices that makeVDevice combined
         (9, Value::Size(MAX_BYTES)), // maxP2pBytes
@@ -158,8 +210,12 @@ mod tests {
     /// Fills the properties of a version. Returns them and their size without the padding at the
     /// end.
     fn filled(version: u32) -> ([u64; 16], usize) {
+        filled_for(version, Tables::Net)
+    }
+
+    fn filled_for(version: u32, tables: Tables) -> ([u64; 16], usize) {
         let (name, pci_path) = (ptr::dangling_mut(), ptr::null_mut());
-        let known = Known { name, pci_path, guid: 2, speed: 100, rail: 5, members: &[3] };
+        let known = Known { name, pci_path, guid: 2, speed: 100, rail: 5, members: &[3], tables };
         let fields = fields(version, &known).expect("one member");
         let mut words = [0; 16];
         // SAFETY: there is room for the longest structure.
@@ -185,6 +241,9 @@ mod tests {
             assert_eq!(half(version, offset), MAX_BYTES as u32, "at {offset} of v{version}");
         }
         assert_eq!(half(11, 104), 1, "maxMultiRequestSize");
+        let rma = filled_for(RMA_PROPERTIES, Tables::Rma).0;
+        assert_eq!((rma[3] as u32, (rma[7] >> 32) as u32), (3, 0), "ptrSupport, netDeviceVersion");
+        assert_eq!((rma[6] >> 32, rma[7] as u32), (8, 2), "maxRecvs, netDeviceType");
         assert_eq!(half(12, 124), 0xFFFF_0005, "railId and planeId");
     }
 }

@@ -15,6 +15,13 @@ use super::virtual_device::make_v_device;
 #[derive(Debug)]
 pub struct Table<const N: usize>([*const (); N]);
 
+impl<const N: usize> Table<N> {
+    /// Makes a table of its members, in the order of NCCL's header.
+    pub(super) const fn new(members: [*const (); N]) -> Self {
+        Table(members)
+    }
+}
+
 // SAFETY: nobody writes to a table; it holds addresses of functions and of a constant string.
 unsafe impl<const N: usize> Sync for Table<N> {}
 

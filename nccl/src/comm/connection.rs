@@ -11,7 +11,7 @@ use crate::device_context::DeviceContext;
 use crate::error::Error;
 
 /// One queue pair with its own completion queue.
-pub(super) struct Connection {
+pub(crate) struct Connection {
     // First, so that the peer is notified before anything else ends.
     qp: Arc<QueuePair>,
     cq: CompletionQueue,
@@ -25,7 +25,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(
+    pub(crate) fn new(
         context: Arc<DeviceContext>,
         peer: SocketAddr,
         max_send_wr: u32,
@@ -36,18 +36,22 @@ impl Connection {
         Ok(Connection { qp, cq, context, peer, max_send_wr, broken: None, logged: false })
     }
 
-    pub(super) fn qp(&self) -> &Arc<QueuePair> {
+    pub(crate) fn qp(&self) -> &Arc<QueuePair> {
         &self.qp
     }
 
+    pub(crate) fn context(&self) -> &Arc<DeviceContext> {
+        &self.context
+    }
+
     /// Returns the reason why the connection is broken.
-    pub(super) fn broken(&self) -> Option<Broken> {
+    pub(crate) fn broken(&self) -> Option<Broken> {
         self.broken
     }
 
     /// Returns the next successful completion. Completions before a failure count, so the
     /// connection may be broken only after `None`.
-    pub(super) fn next_done(&mut self) -> Option<Completion> {
+    pub(crate) fn next_done(&mut self) -> Option<Completion> {
         self.context.polled();
         loop {
             match self.cq.poll_one() {
@@ -68,7 +72,7 @@ impl Connection {
     }
 
     /// Breaks the connection and notifies the peer.
-    pub(super) fn fail(&mut self, broken: Broken) {
+    pub(crate) fn fail(&mut self, broken: Broken) {
         self.break_with(broken);
         self.log_once();
     }
@@ -96,7 +100,7 @@ impl Connection {
     }
 
     /// Logs the final counters.
-    pub(super) fn report(&self, direction: &str, tally: &Tally) {
+    pub(crate) fn report(&self, direction: &str, tally: &Tally) {
         if tally.messages > 0 {
             let (device, peer) = (self.context.device, self.peer);
             let report = tally.with(self.qp.counters());
@@ -105,13 +109,13 @@ impl Connection {
     }
 
     /// Returns whether the send queue has space for `count` work requests.
-    pub(super) fn has_room(&self, work_requests: u32) -> bool {
+    pub(crate) fn has_room(&self, work_requests: u32) -> bool {
         self.qp.outstanding().0 + work_requests <= self.max_send_wr
     }
 
     /// Posts to the send queue, with a copy of `inline` if present. In the error state it does
     /// nothing, because completions will report the failure.
-    pub(super) fn post(&mut self, wr: SendWr, inline: &[u8]) {
+    pub(crate) fn post(&mut self, wr: SendWr, inline: &[u8]) {
         let posted = if inline.is_empty() {
             self.qp.post_send(wr)
         } else {
@@ -121,7 +125,7 @@ impl Connection {
     }
 
     /// Posts to the receive queue.
-    pub(super) fn post_recv(&mut self, wr: RecvWr) {
+    pub(crate) fn post_recv(&mut self, wr: RecvWr) {
         let posted = self.qp.post_recv(wr);
         self.check(posted);
     }

@@ -14,18 +14,18 @@ static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 /// A point in the sequence of waits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub(super) struct Moment(u64);
+pub(crate) struct Moment(u64);
 
 impl Moment {
     /// Returns a point after the start of the latest wait.
-    pub(super) fn now() -> Self {
+    pub(crate) fn now() -> Self {
         Moment(NUMBER.load(Ordering::Relaxed))
     }
 }
 
 /// Returns the start of the wait that covers data posted at `last` or before: the latest wait if it
 /// started later, otherwise a new one.
-pub(super) fn waits_since(last: Moment) -> Instant {
+pub(crate) fn waits_since(last: Moment) -> Instant {
     let mut latest = LATEST.lock().unwrap_or_else(PoisonError::into_inner);
     match *latest {
         Some((number, began)) if last < Moment(number) => began,

@@ -12,11 +12,14 @@ use std::sync::{Arc, Weak};
 
 use crate::device_context::DeviceContext;
 use crate::error::Error;
-use crate::memory::Registration;
+use crate::memory::{MemoryKind, MemoryUse, Registration};
 
+pub(crate) use connection::Connection;
 pub(crate) use limits::{MAX_RECVS, Sizes};
+pub(crate) use linger::{Moment, waits_since};
 pub(crate) use recv::{Buffer, RecvComm};
 pub(crate) use send::{Message, SendComm};
+pub(crate) use tally::Tally;
 
 /// A communicator of either kind, with a ticket for each possible outstanding request.
 ///
@@ -105,10 +108,13 @@ impl Comm {
         start: *mut u8,
         len: usize,
     ) -> Result<Registration, Error> {
-        let receives = matches!(self.end()?, End::Recv(_));
+        let purpose = match self.end()? {
+            End::Send(_) => MemoryUse::Send,
+            End::Recv(_) => MemoryUse::Receive,
+        };
         let context = self.context();
         // SAFETY: the caller vouches for the memory.
-        let region = unsafe { context.regions.register(start, len, receives) }?;
+        let region = unsafe { context.regions.register(start, len, MemoryKind::Host, purpose) }?;
         Ok(Registration::new(region, context.clone()))
     }
 

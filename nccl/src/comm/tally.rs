@@ -7,7 +7,7 @@ use braid::QpCounters;
 
 /// The counters since the creation of the communicator.
 #[derive(Debug)]
-pub(super) struct Tally {
+pub(crate) struct Tally {
     since: Instant,
     pub(super) messages: u64,
     pub(super) bytes: u64,
@@ -16,11 +16,11 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Tally { since: Instant::now(), messages: 0, bytes: 0, waited: 0 }
     }
 
-    pub(super) fn message(&mut self, bytes: u64) {
+    pub(crate) fn message(&mut self, bytes: u64) {
         self.messages += 1;
         self.bytes += bytes;
     }
