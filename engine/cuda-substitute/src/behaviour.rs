@@ -14,7 +14,7 @@ pub struct Behaviour {
     pub refuses_after: u64,
 }
 
-/// The copies so far.
+/// The copies so far, and the calls that a kernel may hold up.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Record {
@@ -28,4 +28,7 @@ pub struct Record {
     pub bytes_out: u64,
     /// Copies that were requested and have not ended.
     pub under_way: u64,
+    /// Calls that may wait for running kernels: memory of the device allocated or freed, memory of
+    /// the host pinned or unpinned, a context retained, a stream made or destroyed.
+    pub waiting_calls: u64,
 }

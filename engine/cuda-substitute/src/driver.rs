@@ -27,6 +27,11 @@ fn current() -> Result<u64, Code> {
     }
 }
 
+/// Counts a call for which CUDA may wait for kernels.
+fn count_waiting_call() {
+    with(|it| it.record.waiting_calls += 1);
+}
+
 /// Runs a call in the current context.
 fn within(call: impl FnOnce(u64) -> Code) -> Code {
     current().map_or_else(|code| code, call)
@@ -51,6 +56,7 @@ unsafe extern "C" fn cuDeviceGet(device: *mut c_int, ordinal: c_int) -> Code {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut Handle, _: c_int) -> Code {
+    count_waiting_call();
     let number = with(|it| match it.primary {
         Some(number) => number,
         None => {
@@ -97,6 +103,7 @@ unsafe extern "C" fn cuPointerGetAttribute(data: *mut c_void, attribute: c_int, 
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemAlloc_v2(addr: *mut u64, len: usize) -> Code {
+    count_waiting_call();
     within(|context| {
         let Some(found) = with(|it| it.memory.allocate(context, len)) else { return INVALID_VALUE };
         // SAFETY: the caller vouches for it.
@@ -107,22 +114,26 @@ unsafe extern "C" fn cuMemAlloc_v2(addr: *mut u64, len: usize) -> Code {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuMemFree_v2(addr: u64) -> Code {
+    count_waiting_call();
     within(|_| if with(|it| it.memory.free(addr)) { SUCCESS } else { INVALID_VALUE })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuMemHostRegister_v2(start: *mut c_void, _: usize, _: c_uint) -> Code {
+    count_waiting_call();
     let pin = |_| with(|it| it.memory.pin(start as u64));
     within(|context| if pin(context) { SUCCESS } else { ALREADY_REGISTERED })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuMemHostUnregister(start: *mut c_void) -> Code {
+    count_waiting_call();
     within(|_| if with(|it| it.memory.unpin(start as u64)) { SUCCESS } else { NOT_REGISTERED })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuStreamCreate(stream: *mut Handle, _: c_uint) -> Code {
+    count_waiting_call();
     within(|context| {
         // SAFETY: the caller vouches for it.
         unsafe { *stream = with(|it| it.streams.create(context)) as Handle };
@@ -132,6 +143,7 @@ unsafe extern "C" fn cuStreamCreate(stream: *mut Handle, _: c_uint) -> Code {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamDestroy_v2(stream: Handle) -> Code {
+    count_waiting_call();
     within(|_| if with(|it| it.streams.destroy(stream as u64)) { SUCCESS } else { INVALID_VALUE })
 }
 

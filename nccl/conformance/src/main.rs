@@ -11,6 +11,7 @@ mod net;
 mod pair;
 mod process;
 mod report;
+mod rma;
 mod speed;
 mod table;
 mod tcp;
@@ -27,8 +28,10 @@ use clap::{Parser, ValueEnum};
 
 use crate::checks::{Check, Stage};
 use crate::net::Net;
-use crate::process::Subject;
+use crate::process::{Job, Subject};
 use crate::report::Report;
+use crate::rma::RmaCheck;
+use crate::table::Table;
 
 /// The datapath of the plugin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -64,13 +67,18 @@ struct Args {
     /// The plugin. Default: the libnccl_net_braid.so that was built with this program.
     #[arg(long, value_name = "FILE")]
     plugin: Option<PathBuf>,
-    /// Versions of the table, with commas between them.
-    #[arg(long, value_name = "N,..", value_delimiter = ',', default_value = "6,7,8,9,10,11,12")]
-    versions: Vec<u32>,
+    /// Tables, with commas between them: versions of the net table, and gin13, rma13, rma14.
+    #[arg(
+        long,
+        value_name = "N,..",
+        value_delimiter = ',',
+        default_value = "6,7,8,9,10,11,12,gin13,rma13,rma14"
+    )]
+    versions: Vec<Table>,
     /// Only checks whose name contains this, or one of these with commas between them.
     #[arg(long, value_name = "WORDS,..", value_delimiter = ',')]
     only: Vec<String>,
-    /// The oldest and the newest version only, and no speed.
+    /// The oldest and the newest version of each kind of table only, and no speed.
     #[arg(long)]
     quick: bool,
     /// No speed.
@@ -128,6 +136,9 @@ struct RoleArgs {
     /// Runs one check in this process.
     #[arg(long, hide = true)]
     check: Option<String>,
+    /// Is this rank of the check.
+    #[arg(long, hide = true)]
+    rank: Option<usize>,
     /// Is the peer that is killed.
     #[arg(long, hide = true)]
     victim: Option<String>,
@@ -156,9 +167,6 @@ fn main() -> ExitCode {
 /// Returns whether all checks passed, or the reason why they could not run.
 fn run(args: &Args) -> Result<bool, String> {
     let plugin = plugin(args.plugin.as_deref())?;
-    if let Some(wrong) = args.versions.iter().find(|version| !table::VERSIONS.contains(version)) {
-        return Err(format!("--versions names {wrong}; there are 6 to 12"));
-    }
     if args.hosts.serve.is_some() || args.hosts.against.is_some() {
         return between_hosts(args, &plugin);
     }
@@ -195,7 +203,7 @@ fn run(args: &Args) -> Result<bool, String> {
 
 /// A line for each: its number, name, and speed.
 fn print_devices(args: &Args, plugin: &Path) -> Result<bool, String> {
-    let net = Net::open(plugin, *args.versions.last().ok_or("no version")?)?;
+    let net = Net::open(plugin, net_version(args)?)?;
     let ctx = net.init(None);
     for (_, text) in logger::logged() {
         eprintln!("{text}");
@@ -217,7 +225,7 @@ fn between_hosts(args: &Args, plugin: &Path) -> Result<bool, String> {
         std::env::set_var("BRAID_IFNAME", &args.ifname);
         std::env::set_var("BRAID_DATAPATH", args.datapath.name());
     }
-    let net = Net::open(plugin, *args.versions.last().ok_or("no version")?)?;
+    let net = Net::open(plugin, net_version(args)?)?;
     if let Some(at) = args.hosts.serve {
         two_hosts::serve(&net, at).map_err(with_warnings)?;
     }
@@ -253,7 +261,11 @@ fn plugin(given: Option<&Path>) -> Result<PathBuf, String> {
 }
 
 fn in_this_process(args: &Args, plugin: PathBuf) -> Result<bool, String> {
-    let net = Net::open(&plugin, *args.versions.last().ok_or("no version")?)?;
+    let name = args.role.check.as_deref().unwrap_or_default();
+    if let Some(table) = args.versions.last().filter(|table| table.is_rma() && !name.is_empty()) {
+        return play_rma(args, name, *table, &plugin);
+    }
+    let net = Net::open(&plugin, net_version(args)?)?;
     if let Some(role) = &args.role.victim {
         return victim::run(&net, role).map(|()| true);
     }
@@ -262,7 +274,6 @@ fn in_this_process(args: &Args, plugin: PathBuf) -> Result<bool, String> {
         println!("{}", serde_json::to_string(&measured).map_err(|error| error.to_string())?);
         return Ok(true);
     }
-    let name = args.role.check.as_deref().unwrap_or_default();
     let check = checks::all().find(|check| check.name == name).ok_or("no such check")?;
     match (check.run)(&Stage { plugin, net }) {
         Ok(()) => Ok(true),
@@ -273,6 +284,37 @@ fn in_this_process(args: &Args, plugin: PathBuf) -> Result<bool, String> {
     }
 }
 
+/// Runs a check of the RMA tables, or one of its ranks.
+fn play_rma(args: &Args, name: &str, table: Table, plugin: &Path) -> Result<bool, String> {
+    let check = rma::all().find(|check| check.name == name).ok_or("no such check")?;
+    let Some(rank) = args.role.rank else {
+        return match rma::run(check, table, plugin) {
+            Ok(()) => Ok(true),
+            Err(seen) => {
+                println!("{seen}");
+                Ok(false)
+            }
+        };
+    };
+    match rma::play(check, table, plugin, rank) {
+        Ok(()) => Ok(true),
+        Err(seen) => {
+            // Standard output belongs to the bootstrap network.
+            eprintln!("{}", with_warnings(seen));
+            Ok(false)
+        }
+    }
+}
+
+/// The newest version of the net table that was asked for.
+fn net_version(args: &Args) -> Result<u32, String> {
+    let version = |table: &Table| match table {
+        Table::Net(version) => Some(*version),
+        _ => None,
+    };
+    args.versions.iter().filter_map(version).next_back().ok_or_else(|| "no version".to_owned())
+}
+
 /// Describes a failure, with the messages of the plugin.
 fn with_warnings(seen: String) -> String {
     let warnings = logger::logged().into_iter().filter(|(level, _)| *level <= 2);
@@ -280,33 +322,47 @@ fn with_warnings(seen: String) -> String {
 }
 
 fn conform(args: &Args, subject: Subject<'_>, report: &mut Report) -> Result<(), String> {
-    let named = |check: &&Check| {
-        args.only.is_empty() || args.only.iter().any(|words| check.name.contains(words))
-    };
+    let named =
+        |name: &str| args.only.is_empty() || args.only.iter().any(|words| name.contains(words));
     let over_udp = subject.datapath == Datapath::Udp;
-    let suits = |check: &&Check| {
-        !(!over_udp && check.udp_only || subject.rails.is_some() && check.picks_devices)
+    let suits = |udp_only: bool, picks_devices: bool| {
+        !(!over_udp && udp_only || subject.rails.is_some() && picks_devices)
     };
-    let unsuited: Vec<&str> =
-        checks::all().filter(named).filter(|c| !suits(c)).map(|c| c.name).collect();
+    let mut tables = args.versions.clone();
+    if args.quick {
+        let ends = [Table::Net(6), Table::Net(12), Table::Gin(13), Table::Rma(14)];
+        tables.retain(|table| ends.contains(table));
+    }
+    let (mut work, mut unsuited) = (Vec::new(), Vec::new());
+    for check in checks::all().filter(|check| named(check.name)) {
+        let Check { name, env, .. } = *check;
+        let has = |table: &&Table| matches!(table, Table::Net(version) if *version >= check.since);
+        match suits(check.udp_only, check.picks_devices) {
+            true => work.extend(tables.iter().filter(has).map(|t| (name, env, *t))),
+            false => unsuited.push(name),
+        }
+    }
+    for check in rma::all().filter(|check| named(check.name)) {
+        let RmaCheck { name, env, .. } = *check;
+        match suits(check.udp_only, check.picks_devices) && (rma::has_gpu() || !check.needs_gpu) {
+            true => work.extend(tables.iter().filter(|t| t.is_rma()).map(|t| (name, env, *t))),
+            false => unsuited.push(name),
+        }
+    }
     if !unsuited.is_empty() {
         let names = unsuited.join(", ");
-        println!("left out, because they are about UDP or pick devices themselves: {names}\n");
+        println!(
+            "left out, because they are about UDP, pick devices themselves, or need the substitute \
+             of CUDA's driver: {names}\n"
+        );
     }
-    let wanted = |check: &&Check| named(check) && suits(check);
-    let mut versions = args.versions.clone();
-    if args.quick {
-        versions.retain(|version| matches!(version, 6 | 12));
-    }
-    let each = |check: &'static Check| versions.iter().map(move |version| (check, *version));
-    let work: Vec<_> = checks::all().filter(wanted).flat_map(each).collect();
-    let work: Vec<_> =
-        work.into_iter().filter(|(check, version)| *version >= check.since).collect();
     if work.is_empty() {
         return Err("no check has such a name and version".to_owned());
     }
-    for ((check, version), outcome) in work.iter().zip(process::run_all(&work, subject)?) {
-        report.add(check.name, *version, outcome);
+    let work: Vec<_> =
+        work.into_iter().map(|(check, env, table)| Job { check, env, table }).collect();
+    for (job, outcome) in work.iter().zip(process::run_all(&work, subject)?) {
+        report.add(job.check, job.table, outcome);
     }
     Ok(())
 }

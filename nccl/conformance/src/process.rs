@@ -11,8 +11,8 @@ use std::time::Duration;
 use braid_lab::process::{Program, Stream};
 
 use crate::Datapath;
-use crate::checks::Check;
 use crate::speed::Measured;
+use crate::table::Table;
 
 /// Time limit of a check.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -44,37 +44,43 @@ pub(crate) struct Subject<'a> {
     pub(crate) datapath: Datapath,
 }
 
-/// Runs checks against versions of the table and returns their outcomes in order.
+/// A check against a table.
+#[derive(Clone, Copy)]
+pub(crate) struct Job {
+    /// The name of the check.
+    pub(crate) check: &'static str,
+    /// The check's variables for the plugin.
+    pub(crate) env: &'static [(&'static str, &'static str)],
+    pub(crate) table: Table,
+}
+
+/// Runs checks and returns their outcomes in order.
 ///
 /// # Errors
 /// A process does not start.
-pub(crate) fn run_all(
-    work: &[(&Check, u32)],
-    subject: Subject<'_>,
-) -> Result<Vec<Outcome>, String> {
+pub(crate) fn run_all(work: &[Job], subject: Subject<'_>) -> Result<Vec<Outcome>, String> {
     let next = AtomicUsize::new(0);
     let outcomes = Mutex::new(Vec::new());
     thread::scope(|scope| {
         let run_some = || {
-            while let Some((check, version)) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let outcome = run(check, *version, subject);
-                let place = (check.name, *version);
+            loop {
+                let place = next.fetch_add(1, Ordering::Relaxed);
+                let Some(job) = work.get(place) else { break };
+                let outcome = run(job, subject);
                 outcomes.lock().expect("nothing panics with it").push((place, outcome));
             }
         };
         (0..AT_ONCE).for_each(|_| drop(scope.spawn(run_some)));
     });
     let mut outcomes = outcomes.into_inner().expect("nothing panics with it");
-    let order = |place: &(&str, u32)| work.iter().position(|(c, v)| (c.name, *v) == *place);
-    outcomes.sort_by_key(|(place, _)| order(place));
+    outcomes.sort_by_key(|(place, _)| *place);
     outcomes.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
-/// Runs a check against one version of the table.
-fn run(check: &Check, version: u32, subject: Subject<'_>) -> Result<Outcome, String> {
+fn run(job: &Job, subject: Subject<'_>) -> Result<Outcome, String> {
     let mut command = myself(subject)?;
-    command.args(["--check", check.name, "--versions", &version.to_string()]);
-    command.envs(check.env.iter().copied());
+    command.args(["--check", job.check, "--versions", &job.table.token()]);
+    command.envs(job.env.iter().copied());
     let mut program = start(&mut command)?;
     let status = match program.status(LIMIT) {
         Ok(status) if status.success() => return Ok(Outcome::Passed),

@@ -8,18 +8,18 @@ use serde_json::{Value, json};
 
 use crate::process::Outcome;
 use crate::speed::Measured;
-use crate::table::VERSIONS;
+use crate::table::Table;
 
 /// All results.
 #[derive(Default)]
 pub(crate) struct Report {
-    /// Name of the check, and its outcome for each version that it ran with.
-    checks: Vec<(&'static str, Vec<(u32, Outcome)>)>,
+    /// Name of the check, and its outcome for each table that it ran with.
+    checks: Vec<(&'static str, Vec<(Table, Outcome)>)>,
     pub(crate) speed: Option<Measured>,
 }
 
 impl Report {
-    pub(crate) fn add(&mut self, check: &'static str, version: u32, outcome: Outcome) {
+    pub(crate) fn add(&mut self, check: &'static str, version: Table, outcome: Outcome) {
         match self.checks.last_mut().filter(|(last, _)| *last == check) {
             Some((_, outcomes)) => outcomes.push((version, outcome)),
             None => self.checks.push((check, vec![(version, outcome)])),
@@ -31,7 +31,7 @@ impl Report {
         self.outcomes().all(|(.., outcome)| matches!(outcome, Outcome::Passed))
     }
 
-    fn outcomes(&self) -> impl Iterator<Item = (&'static str, u32, &Outcome)> {
+    fn outcomes(&self) -> impl Iterator<Item = (&'static str, Table, &Outcome)> {
         self.checks.iter().flat_map(|(name, outcomes)| {
             outcomes.iter().map(|(version, outcome)| (*name, *version, outcome))
         })
@@ -47,12 +47,12 @@ impl Report {
     }
 
     fn print_checks(&self) {
-        let versions: Vec<u32> =
-            VERSIONS.filter(|version| self.outcomes().any(|(_, v, _)| v == *version)).collect();
-        let heads = versions.iter().map(|version| format!("v{version}"));
+        let ran = |table: &Table| self.outcomes().any(|(_, with, _)| with == *table);
+        let versions: Vec<Table> = Table::all().filter(ran).collect();
+        let heads = versions.iter().map(Table::to_string);
         let mut rows = vec![std::iter::once("check".to_owned()).chain(heads).collect::<Vec<_>>()];
         for (name, outcomes) in &self.checks {
-            let cell = |version: &u32| {
+            let cell = |version: &Table| {
                 let found = outcomes.iter().find(|(known, _)| known == version);
                 match found {
                     None => "-",
@@ -69,7 +69,7 @@ impl Report {
             all += 1;
             match outcome {
                 Outcome::Passed => passed += 1,
-                Outcome::Failed(seen) => println!("\nv{version}, {name}: {seen}"),
+                Outcome::Failed(seen) => println!("\n{version}, {name}: {seen}"),
             }
         }
         println!("\n{passed} of {all} passed");
@@ -80,12 +80,12 @@ impl Report {
     /// # Errors
     /// The file cannot be written.
     pub(crate) fn write(&self, file: &Path) -> Result<(), String> {
-        let check = |(name, version, outcome): (&str, u32, &Outcome)| -> Value {
+        let check = |(name, table, outcome): (&str, Table, &Outcome)| -> Value {
             let seen = match outcome {
                 Outcome::Passed => Value::Null,
                 Outcome::Failed(seen) => json!(seen),
             };
-            json!({ "check": name, "version": version, "passed": seen.is_null(), "seen": seen })
+            json!({ "check": name, "table": table.symbol(), "passed": seen.is_null(), "seen": seen })
         };
         let checks: Vec<Value> = self.outcomes().map(check).collect();
         let report = json!({ "checks": checks, "speed": self.speed });

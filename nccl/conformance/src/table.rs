@@ -3,9 +3,75 @@
 //! whose places follow from C's alignment rules.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::fmt;
+use std::str::FromStr;
 
 /// The versions that the plugin has to offer.
 pub(crate) const VERSIONS: std::ops::RangeInclusive<u32> = 6..=12;
+
+/// The versions of RMA tables that the plugin has to offer.
+const RMA_TABLES: [Table; 3] = [Table::Gin(13), Table::Rma(13), Table::Rma(14)];
+
+/// A table of the plugin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Table {
+    Net(u32),
+    Gin(u32),
+    Rma(u32),
+}
+
+impl Table {
+    /// All tables.
+    pub(crate) fn all() -> impl Iterator<Item = Table> {
+        VERSIONS.map(Table::Net).chain(RMA_TABLES)
+    }
+
+    /// The symbol in the library.
+    pub(crate) fn symbol(self) -> String {
+        match self {
+            Table::Net(version) => format!("ncclNetPlugin_v{version}"),
+            Table::Gin(version) => format!("ncclGinPlugin_v{version}"),
+            Table::Rma(version) => format!("ncclRmaPlugin_v{version}"),
+        }
+    }
+
+    /// The name on the command line.
+    pub(crate) fn token(self) -> String {
+        match self {
+            Table::Net(version) => version.to_string(),
+            Table::Gin(version) => format!("gin{version}"),
+            Table::Rma(version) => format!("rma{version}"),
+        }
+    }
+
+    pub(crate) fn is_rma(self) -> bool {
+        !matches!(self, Table::Net(_))
+    }
+
+    /// A table that ranks must not mix with this RMA table.
+    pub(crate) fn other(self) -> Table {
+        if self == Table::Rma(14) { Table::Rma(13) } else { Table::Rma(14) }
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Table::Net(version) => write!(f, "v{version}"),
+            Table::Gin(version) => write!(f, "GIN{version}"),
+            Table::Rma(version) => write!(f, "RMA{version}"),
+        }
+    }
+}
+
+impl FromStr for Table {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Table::all().find(|table| table.token() == text);
+        found.ok_or_else(|| "there are 6 to 12, gin13, rma13 and rma14".to_owned())
+    }
+}
 
 const SINCE_6: &[&str] = &[
     "name",
