@@ -4,8 +4,8 @@ use std::ffi::c_int;
 use std::io::ErrorKind;
 
 use braid::{
-    ConnectError, CreateCqError, CreateQpError, CudaError, DatapathError, EngineError, ListenError, PostError,
-    RegisterError, StateError,
+    ConnectError, CreateCqError, CreateQpError, CudaError, DatapathError, EngineError, ListenError,
+    PostError, RegisterError, StateError,
 };
 
 use crate::broken::Broken;

@@ -31,7 +31,9 @@ const ATTEMPT: std::ops::Range<usize> = 64..72;
 pub(crate) enum HandleError {
     #[error("the handle does not belong to this plugin; set NCCL_NET=Braid on all ranks")]
     Foreign,
-    #[error("the handle does not belong to the RMA tables of this plugin; set NCCL_RMA_PLUGIN, or NCCL_NET_PLUGIN, to the same file on all ranks")]
+    #[error(
+        "the handle does not belong to the RMA tables of this plugin; set NCCL_RMA_PLUGIN, or NCCL_NET_PLUGIN, to the same file on all ranks"
+    )]
     NotRma,
     #[error(
         "the handle has version {found}, this plugin has {VERSION}; use the same build on all hosts"

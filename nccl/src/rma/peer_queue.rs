@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Instant;
 
 use braid::wr::{self, SendWrExt};
-use braid::{Access, MemoryRegion, RemoteAddr, SendWr, Sge};
+use braid::{Access, MemoryRegion, RemoteAddr, SendWr, Sge, Status};
 
 use super::error::RmaError;
 use crate::broken::Broken;
@@ -178,10 +178,15 @@ impl PeerQueue {
         self.post();
     }
 
-    /// Returns why the rank is lost. A rank that has closed its context is not, until a request
-    /// needs it.
+    /// Returns why the rank is lost, also if no request was outstanding. A rank that has closed its
+    /// context is not lost until a request needs it.
     pub(super) fn fault(&self) -> Option<RmaError> {
-        let lost = self.connection.broken().filter(|broken| *broken != Broken::Closed);
+        let ended = || {
+            let error = self.connection.qp().error();
+            error.map(|error| Broken::by(Status::Flushed, Some(error.cause)))
+        };
+        let lost = self.connection.broken().or_else(ended);
+        let lost = lost.filter(|broken| *broken != Broken::Closed);
         lost.map(|broken| RmaError::RankLost { rank: self.rank, broken })
     }
 

@@ -61,7 +61,12 @@ impl SymmetricRegion {
     ///
     /// # Errors
     /// If the part is not inside, or the memory belongs to another group.
-    pub(super) fn remote(&self, group: u64, rank: usize, part: Part) -> Result<RemoteAddr, RmaError> {
+    pub(super) fn remote(
+        &self,
+        group: u64,
+        rank: usize,
+        part: Part,
+    ) -> Result<RemoteAddr, RmaError> {
         self.check_group(group)?;
         let ranks = self.ranks.len();
         let region = self.ranks.get(rank).ok_or(RmaError::Rank { rank: rank as i64, ranks })?;

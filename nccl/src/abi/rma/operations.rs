@@ -115,7 +115,8 @@ pub(super) unsafe extern "C" fn iput_signal_v13(
     boundary("iputSignal", || {
         let from = At { offset: source_offset, mhandle: source, names: PUT_FROM };
         let to = At { offset: target_offset, mhandle: target, names: PUT_TO };
-        let at = At { offset: signal_offset, mhandle: signal, names: ("signalOff", "signalMhandle") };
+        let at =
+            At { offset: signal_offset, mhandle: signal, names: ("signalOff", "signalMhandle") };
         // SAFETY: the caller vouches for the pointers.
         unsafe {
             let piece = piece(from, to, size)?;

@@ -10,7 +10,7 @@ use crate::logger::logged;
 use crate::net::{
     CUDA, Code, HOST, INVALID_ARGUMENT, INVALID_USAGE, NULL, Opaque, REMOTE_ERROR, SUCCESS,
 };
-use crate::pair::{Verdict, ensure, returns};
+use crate::pair::{Verdict, ensure, returns, until};
 
 pub(super) const CHECKS: &[RmaCheck] = &[
     RmaCheck::new("RMA: arguments out of range", 2, out_of_range),
@@ -24,6 +24,7 @@ pub(super) const CHECKS: &[RmaCheck] = &[
         .with(&[("BRAID_DELAY_US", "100000")])
         .udp_only(),
     RmaCheck::new("RMA: a rank dies", 2, rank_dies).with(QUICK_DEATH).dies(1),
+    RmaCheck::new("RMA: an idle rank dies", 2, idle_rank_dies).with(QUICK_DEATH).dies(1),
     RmaCheck::new("RMA: a rank does not come", 2, rank_missing)
         .with(&[("BRAID_CONNECT_TIMEOUT_MS", "1000")]),
 ];
@@ -68,7 +69,10 @@ fn out_of_range(rank: &Rank) -> Verdict {
     refused("iget", table.iget(&get, place), INVALID_ARGUMENT, "`remoteOff` is 8")?;
     for (changed, words) in [
         (Signal { at: memory.at(4090), ..signal }, "`signalOff` is 4090"),
-        (Signal { at: (memory.mhandle, u64::MAX), ..signal }, "`signalOff` is 18446744073709551615"),
+        (
+            Signal { at: (memory.mhandle, u64::MAX), ..signal },
+            "`signalOff` is 18446744073709551615",
+        ),
         (Signal { at: memory.at(4), ..signal }, "multiple of 8"),
         (Signal { operation: 3, ..signal }, "signal operation 3"),
         (Signal { at: (NULL, 0), ..signal }, "`signalMhandle` is NULL"),
@@ -247,6 +251,24 @@ fn rank_dies(rank: &Rank) -> Verdict {
     ensure!(table.query_last_error(contexts.ctx) == Ok(true), "queryLastError sees no error");
     contexts.destroy()?;
     drop(memory);
+    group.close()
+}
+
+/// No request is outstanding, so only the progress call and the query can tell.
+fn idle_rank_dies(rank: &Rank) -> Verdict {
+    let table = &rank.table;
+    let group = Group::new(rank)?;
+    let contexts = group.contexts(1)?;
+    rank.barrier()?;
+    if rank.rank == 1 {
+        std::process::abort();
+    }
+    until("an error", || match table.progress(contexts.ctx) {
+        SUCCESS => Ok(None),
+        code => refused("progress", code, REMOTE_ERROR, "rank 1: ").map(Some),
+    })?;
+    ensure!(table.query_last_error(contexts.ctx) == Ok(true), "queryLastError sees no error");
+    contexts.destroy()?;
     group.close()
 }
 
