@@ -2,6 +2,9 @@
 
 use std::ffi::c_int;
 
+/// `ncclResult_t`.
+pub type Code = c_int;
+
 pub(crate) const SUCCESS: c_int = 0;
 pub(crate) const SYSTEM_ERROR: c_int = 2;
 pub(crate) const INTERNAL_ERROR: c_int = 3;

@@ -3,9 +3,9 @@
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::Code;
 use crate::error::Error;
 use crate::result_code as code;
+use crate::result_code::Code;
 
 /// Runs a call of NCCL. No panic unwinds into NCCL.
 pub(super) fn boundary(call: &str, body: impl FnOnce() -> Result<(), Error>) -> Code {

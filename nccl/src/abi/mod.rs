@@ -13,16 +13,14 @@ mod rma;
 mod tables;
 mod virtual_device;
 
-use std::ffi::{c_char, c_int};
+use std::ffi::c_int;
 
 pub use self::rma::*;
 pub use self::tables::*;
 pub use self::virtual_device::VirtualDevice;
 pub use crate::log::Logger;
 pub use crate::profiler::{Callback as ProfilerCallback, Description, PLUGIN_ID};
-
-/// `ncclResult_t`.
-pub type Code = c_int;
+pub use crate::result_code::Code;
 
 /// `ncclNetCommConfig_v10_t`, which v11 and v12 have too.
 #[repr(C)]
@@ -31,6 +29,3 @@ pub struct CommConfig {
     /// -1: not set. Braid sends all traffic in one class.
     pub traffic_class: c_int,
 }
-
-/// The plugin's name in every table.
-const NAME: *const c_char = c"Braid".as_ptr();

@@ -3,13 +3,14 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 
+use super::VirtualDevice;
 use super::boundary::{boundary, place};
-use super::{Code, VirtualDevice};
 use crate::comm::MAX_RECVS;
 use crate::device::Device;
 use crate::error::Error;
 use crate::memory::{CUDA_MEMORY, HOST_MEMORY};
 use crate::plugin;
+use crate::result_code::Code;
 
 /// The longest message, 1 GiB: one WRITE.
 const MAX_BYTES: usize = 1 << 30;

@@ -2,13 +2,16 @@
 //!
 //! A table of NCCL's is a structure of pointers: a name, and a function or NULL for each call.
 
+use std::ffi::c_char;
 use std::ops::RangeInclusive;
 use std::ptr;
 
-use super::NAME;
 use super::calls::{self, int_sizes, profiled, unprofiled};
 use super::properties::get_properties;
 use super::virtual_device::make_v_device;
+
+/// The plugin's name in every table.
+pub(super) const NAME: *const c_char = c"Braid".as_ptr();
 
 /// A table with `N` members.
 #[repr(C)]

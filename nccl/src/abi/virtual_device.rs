@@ -2,10 +2,10 @@
 
 use std::ffi::c_int;
 
-use super::Code;
 use super::boundary::{boundary, place};
 use crate::error::Error;
 use crate::plugin;
+use crate::result_code::Code;
 
 /// `ncclNetVDeviceProps_t` of a version that allows `MOST` members.
 #[repr(C)]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::error::RmaError;
-use super::group::Group;
+use super::group::RmaGroup;
 use super::peer_queue::{PeerQueue, Transfer};
 use super::request::RequestId;
 use super::symmetric::{Part, SymmetricRegion};
@@ -69,7 +69,7 @@ pub(crate) struct Span<'a> {
 
 /// Bytes between this rank and another.
 #[derive(Clone, Copy)]
-pub(crate) struct Piece<'a> {
+pub(crate) struct Extent<'a> {
     pub(crate) local: Span<'a>,
     pub(crate) remote: Span<'a>,
     pub(crate) size: u64,
@@ -86,7 +86,7 @@ pub(crate) struct Signal<'a> {
 pub(crate) struct RmaContext {
     /// The number in the group, which requests have.
     number: u16,
-    group: Arc<Group>,
+    group: Arc<RmaGroup>,
     config: CheckedConfig,
     /// By context, then by rank. `None`: the stride leaves the rank out.
     queues: Box<[Option<Mutex<PeerQueue>>]>,
@@ -99,7 +99,7 @@ pub(crate) struct RmaContext {
 impl RmaContext {
     pub(super) fn new(
         number: u16,
-        group: Arc<Group>,
+        group: Arc<RmaGroup>,
         config: CheckedConfig,
         queues: Vec<Option<PeerQueue>>,
         own_ends: Vec<Connection>,
@@ -121,7 +121,7 @@ impl RmaContext {
     pub(crate) fn put(
         &self,
         to: Target,
-        piece: Option<Piece<'_>>,
+        piece: Option<Extent<'_>>,
         signal: Option<Signal<'_>>,
     ) -> Result<RequestId, Error> {
         let (index, mut queue) = self.queue(to)?;
@@ -143,7 +143,7 @@ impl RmaContext {
     ///
     /// # Errors
     /// As for [`RmaContext::put`].
-    pub(crate) fn get(&self, from: Target, piece: Option<Piece<'_>>) -> Result<RequestId, Error> {
+    pub(crate) fn get(&self, from: Target, piece: Option<Extent<'_>>) -> Result<RequestId, Error> {
         let (index, mut queue) = self.queue(from)?;
         let transfer = piece.map(|piece| self.transfer(from, piece)).transpose()?;
         Ok(self.request(index, queue.get(transfer)?))
@@ -220,8 +220,8 @@ impl RmaContext {
         Ok((index, lock(queue)))
     }
 
-    fn transfer(&self, target: Target, piece: Piece<'_>) -> Result<Transfer, RmaError> {
-        let Piece { local, remote, size } = piece;
+    fn transfer(&self, target: Target, piece: Extent<'_>) -> Result<Transfer, RmaError> {
+        let Extent { local, remote, size } = piece;
         let group = self.group.number();
         let part = |span: Span<'_>| Part { name: span.name, offset: span.offset, size };
         Ok(Transfer {

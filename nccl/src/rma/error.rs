@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use braid::ConnectError;
 
-use super::exchange::Call;
+use super::call::Call;
 use crate::broken::Broken;
 use crate::result_code as code;
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use braid::{Access, MemoryRegion, ProtectionDomain, RegisterError, Work, wr};
 
+use super::call::Call;
 use super::error::RmaError;
 use crate::comm::Connection;
 
@@ -16,32 +17,6 @@ const SLOTS: usize = 4;
 /// Work requests of a link: one record is in flight.
 pub(super) const LINK_SENDS: u32 = 4;
 pub(super) const LINK_RECEIVES: u32 = SLOTS as u32;
-
-/// The collective calls.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub(crate) enum Call {
-    Connect = 1,
-    CreateContext = 2,
-    ContextReady = 3,
-    Register = 4,
-}
-
-impl Call {
-    fn from_byte(byte: u8) -> Option<Self> {
-        let all = [Call::Connect, Call::CreateContext, Call::ContextReady, Call::Register];
-        all.into_iter().find(|call| *call as u8 == byte)
-    }
-
-    /// Returns the name of the member.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Call::Connect => "connect",
-            Call::CreateContext | Call::ContextReady => "createContext",
-            Call::Register => "regMrSym",
-        }
-    }
-}
 
 /// A rank's part in a collective call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

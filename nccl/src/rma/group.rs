@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use super::call::Call;
 use super::context::{CheckedConfig, ContextConfig, RmaContext};
 use super::error::RmaError;
-use super::exchange::{Call, Exchange, LINK_RECEIVES, LINK_SENDS, Link, Record};
+use super::exchange::{Exchange, LINK_RECEIVES, LINK_SENDS, Link, Record};
 use super::listener::{Listening, RmaListener};
 use super::meeting::{Guest, Meeting};
 use super::peer_queue::{MAX_SEND_WR, PeerQueue};
@@ -23,7 +24,7 @@ use crate::memory::{MemoryKind, MemoryUse, Registration};
 const LINK_CHANNEL: u32 = 0;
 
 /// A group; see the module.
-pub(crate) struct Group {
+pub(crate) struct RmaGroup {
     /// Unique in the process, so that memory of another group is noticed.
     number: u64,
     rank: usize,
@@ -41,7 +42,7 @@ struct Collective {
     next_channel: u32,
 }
 
-impl Group {
+impl RmaGroup {
     /// Connects all ranks. `handles` are those of all listeners, by rank, and `rank` is this one.
     ///
     /// # Errors
@@ -71,7 +72,7 @@ impl Group {
         let mut exchange = Exchange::new(own, links);
         exchange.gather(Record::new(Call::Connect), timeout)?;
         let collective = Collective { exchange, meeting, next_channel: LINK_CHANNEL + 1 };
-        Ok(Arc::new(Group {
+        Ok(Arc::new(RmaGroup {
             number: GROUPS.fetch_add(1, Ordering::Relaxed),
             rank: own,
             ranks,

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use braid::{Connecting, ConnectionRequest, QueuePair};
 
+use super::call::Call;
 use super::error::RmaError;
-use super::exchange::Call;
 use super::listener::Listening;
 use crate::connect::on_our_link;
 use crate::greeting::RmaGreeting;

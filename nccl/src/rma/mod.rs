@@ -4,6 +4,7 @@
 //!   listener    one rank's address, which its handle carries
 //!   group       `connect`: all ranks, each linked to each; NCCL's collComm
 //!   meeting     connects and accepts queue pairs of a group, in whatever order ranks come
+//!   call        the calls that all ranks make together
 //!   exchange    what the ranks of a group tell each other: registrations, and whether one failed
 //!   symmetric   memory that all ranks register; NCCL's mhandle
 //!   context     `createContext`: a queue for each rank and context; NCCL's rmaCtx
@@ -15,6 +16,7 @@
 //! engine carries an atomic out when everything before it has arrived and is in place, also in the
 //! memory of a GPU. So each signal is a strong one, and there is no second ordering here.
 
+mod call;
 mod context;
 mod error;
 mod exchange;
@@ -25,9 +27,9 @@ mod peer_queue;
 mod request;
 mod symmetric;
 
-pub(crate) use context::{ContextConfig, Piece, RmaContext, Signal, Span, Target};
+pub(crate) use context::{ContextConfig, Extent, RmaContext, Signal, Span, Target};
 pub(crate) use error::RmaError;
-pub(crate) use group::Group;
+pub(crate) use group::RmaGroup;
 pub(crate) use listener::RmaListener;
 pub(crate) use request::RequestId;
 pub(crate) use symmetric::SymmetricRegion;

@@ -27,7 +27,7 @@ pub(super) struct PeerQueue {
     rank: usize,
     /// The earlier values of signals, one per request. Nobody reads them.
     fetched: MemoryRegion,
-    requests: Box<[Request]>,
+    requests: Box<[Slot]>,
     free: Vec<u16>,
     /// Requests that are not done, in posting order.
     under_way: VecDeque<u16>,
@@ -39,8 +39,8 @@ pub(super) struct PeerQueue {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Request {
-    progress: Progress,
+struct Slot {
+    progress: SlotState,
     /// The use of this place.
     generation: u16,
     /// Whether the request has work requests. One without is done when all before it are.
@@ -48,7 +48,7 @@ struct Request {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Progress {
+enum SlotState {
     Free,
     UnderWay,
     Done,
@@ -82,7 +82,7 @@ impl PeerQueue {
     pub(super) fn new(connection: Connection, rank: usize, generation: u16) -> Result<Self, Error> {
         let pd = connection.context().pd();
         let fetched = pd.alloc_mr(8 * MAX_REQUESTS, Access::LOCAL_WRITE)?;
-        let request = Request { progress: Progress::Free, generation, has_work: false };
+        let request = Slot { progress: SlotState::Free, generation, has_work: false };
         Ok(PeerQueue {
             connection,
             rank,
@@ -146,15 +146,15 @@ impl PeerQueue {
     /// If the rank is lost, or the request has ended before.
     pub(super) fn test(&mut self, place: u16, generation: u16) -> Result<bool, Error> {
         let index = usize::from(place);
-        let known = |it: &&Request| it.generation == generation && it.progress != Progress::Free;
+        let known = |it: &&Slot| it.generation == generation && it.progress != SlotState::Free;
         let request = self.requests.get(index).filter(known).ok_or(Error::StaleRequest)?;
-        if request.progress == Progress::UnderWay {
+        if request.progress == SlotState::UnderWay {
             self.progress();
         }
         let request = &mut self.requests[index];
         match (request.progress, self.connection.broken()) {
-            (Progress::Done, _) => {
-                request.progress = Progress::Free;
+            (SlotState::Done, _) => {
+                request.progress = SlotState::Free;
                 request.generation = request.generation.wrapping_add(1);
                 self.free.push(place);
                 Ok(true)
@@ -168,7 +168,7 @@ impl PeerQueue {
     pub(super) fn progress(&mut self) {
         while let Some(done) = self.connection.next_done() {
             while let Some(place) = self.under_way.pop_front() {
-                self.requests[usize::from(place)].progress = Progress::Done;
+                self.requests[usize::from(place)].progress = SlotState::Done;
                 if u64::from(place) == done.wr_id {
                     break;
                 }
@@ -216,7 +216,7 @@ impl PeerQueue {
             last.signalled = true;
         }
         let request = &mut self.requests[usize::from(place)];
-        request.progress = Progress::UnderWay;
+        request.progress = SlotState::UnderWay;
         request.has_work = has_work;
         let generation = request.generation;
         self.under_way.push_back(place);
@@ -232,7 +232,7 @@ impl PeerQueue {
             if request.has_work {
                 break;
             }
-            request.progress = Progress::Done;
+            request.progress = SlotState::Done;
             self.under_way.pop_front();
         }
     }

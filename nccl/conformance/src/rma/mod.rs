@@ -1,6 +1,7 @@
 //! Plays NCCL's proxy against the RMA tables: a process per rank, and one that is NCCL's bootstrap
 //! network.
 
+mod check;
 mod checks;
 mod gpu;
 mod rank;
@@ -19,7 +20,8 @@ use self::table::RmaTable;
 use crate::pair::Verdict;
 use crate::table::Table;
 
-pub(crate) use self::checks::{RmaCheck, all};
+pub(crate) use self::check::RmaCheck;
+pub(crate) use self::checks::all;
 
 /// Time limit of a step of a check. The limit of the check is shorter than two of them.
 const LIMIT: Duration = Duration::from_secs(40);

@@ -125,7 +125,7 @@ impl<'r> Group<'r> {
 }
 
 /// Memory of the host or the GPU that all ranks have registered.
-pub(super) struct Memory<'g> {
+pub(super) struct RankMemory<'g> {
     group: &'g Group<'g>,
     addr: u64,
     len: usize,
@@ -135,10 +135,10 @@ pub(super) struct Memory<'g> {
     _bytes: Vec<AtomicU64>,
 }
 
-impl<'g> Memory<'g> {
+impl<'g> RankMemory<'g> {
     /// Registers memory of the GPU if the check has one, otherwise of the host.
     pub(super) fn new(group: &'g Group<'g>, len: usize) -> Verdict<Self> {
-        Memory::of_kind(group, len, group.rank.gpu.is_some())
+        RankMemory::of_kind(group, len, group.rank.gpu.is_some())
     }
 
     pub(super) fn of_kind(group: &'g Group<'g>, len: usize, is_device: bool) -> Verdict<Self> {
@@ -154,7 +154,7 @@ impl<'g> Memory<'g> {
         let mut mhandle = NULL;
         let code = group.table().reg_mr_sym(group.coll, addr, len, kind, &raw mut mhandle);
         returns("regMrSym", code, SUCCESS)?;
-        Ok(Memory { group, addr, len, is_device, mhandle, _bytes: bytes })
+        Ok(RankMemory { group, addr, len, is_device, mhandle, _bytes: bytes })
     }
 
     pub(super) fn at(&self, offset: usize) -> (Opaque, u64) {
@@ -202,7 +202,7 @@ impl<'g> Memory<'g> {
     }
 }
 
-impl Drop for Memory<'_> {
+impl Drop for RankMemory<'_> {
     fn drop(&mut self) {
         self.group.table().dereg_mr_sym(self.group.coll, self.mhandle);
     }

@@ -4,8 +4,8 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::Arc;
 
+use super::super::CommConfig;
 use super::super::boundary::{boundary, end, place, shared};
-use super::super::{Code, CommConfig};
 use crate::comm::Comm;
 use crate::error::Error;
 use crate::handle::HANDLE_LEN;
@@ -13,6 +13,7 @@ use crate::listen::ListenComm;
 use crate::log::Logger;
 use crate::plugin::{self, Plugin};
 use crate::profiler::Callback;
+use crate::result_code::Code;
 
 /// `init` from v6 to v9.
 pub(in crate::abi) extern "C" fn init_v6(logger: Option<Logger>) -> Code {

@@ -2,9 +2,9 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::super::Code;
 use super::super::boundary::{boundary, size};
 use super::{Received, Sent};
+use crate::result_code::Code;
 
 /// # Safety
 /// As [`super::reg_mr`].

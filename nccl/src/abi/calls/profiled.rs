@@ -2,9 +2,9 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::super::Code;
 use super::super::boundary::boundary;
 use super::{Received, Sent};
+use crate::result_code::Code;
 
 /// # Safety
 /// The pointers are NULL or what NCCL's header says; memory stays until the request is done.

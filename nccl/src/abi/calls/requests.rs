@@ -4,12 +4,12 @@ use std::ffi::{c_int, c_void};
 
 use smallvec::SmallVec;
 
-use super::super::Code;
 use super::super::boundary::{array, boundary, element, end, place, shared};
 use crate::comm::{Buffer, Comm, MAX_RECVS, Message, Ticket};
 use crate::error::Error;
 use crate::memory::{HOST_MEMORY, Registration};
 use crate::profiler::{Description, Event};
+use crate::result_code::Code;
 
 /// The kinds of an event's description.
 const SENDS: u8 = 1;

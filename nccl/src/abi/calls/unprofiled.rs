@@ -3,8 +3,8 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use super::super::Code;
 use super::profiled;
+use crate::result_code::Code;
 
 /// # Safety
 /// The pointers are NULL or what NCCL's header says; memory stays until the request is done.

@@ -4,10 +4,10 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::Arc;
 
-use super::super::Code;
 use super::super::boundary::{boundary, end, place, shared};
 use crate::error::Error;
-use crate::rma::{ContextConfig, Group, RmaContext, RmaError};
+use crate::result_code::Code;
+use crate::rma::{ContextConfig, RmaContext, RmaError, RmaGroup};
 
 /// `ncclGinConfig_v13_t`.
 #[repr(C)]
@@ -97,7 +97,7 @@ unsafe fn create(
     let ctx = place(ctx, "ctx")?;
     // SAFETY: the caller vouches for the place.
     unsafe { ctx.write(ptr::null_mut()) };
-    let group = place(comm.cast::<Group>(), "collComm")?;
+    let group = place(comm.cast::<RmaGroup>(), "collComm")?;
     // SAFETY: `connect` made the pointer from an `Arc`, which `closeColl` has not dropped. This
     // call owns a further reference.
     let group = unsafe {

@@ -4,14 +4,14 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::Arc;
 
-use super::super::Code;
 use super::super::boundary::{array, boundary, end, place, shared};
 use crate::error::Error;
 use crate::handle::HANDLE_LEN;
 use crate::log::Logger;
 use crate::memory::{CUDA_MEMORY, HOST_MEMORY, MemoryKind};
 use crate::plugin::{self, Plugin};
-use crate::rma::{Group, RmaError, RmaListener, SymmetricRegion};
+use crate::result_code::Code;
+use crate::rma::{RmaError, RmaGroup, RmaListener, SymmetricRegion};
 
 /// # Safety
 /// `ctx` is NULL or a place for a pointer.
@@ -89,7 +89,7 @@ pub(super) unsafe extern "C" fn connect(
         // SAFETY: the caller vouches for the handles.
         let handle = |handle: &*mut c_void| unsafe { shared(handle.cast(), "handles[..]") };
         let handles = handles.iter().map(handle).collect::<Result<Vec<_>, _>>()?;
-        let group = Group::connect(listener, &handles, rank)?;
+        let group = RmaGroup::connect(listener, &handles, rank)?;
         // SAFETY: as above.
         unsafe { comm.write(Arc::into_raw(group).cast_mut().cast()) };
         Ok(())
@@ -145,7 +145,7 @@ unsafe fn register(
     // SAFETY: the caller vouches for the place.
     unsafe { mhandle.write(ptr::null_mut()) };
     // SAFETY: the caller vouches for the pointer.
-    let group: &Group = unsafe { shared(comm.cast(), "collComm") }?;
+    let group: &RmaGroup = unsafe { shared(comm.cast(), "collComm") }?;
     let kind = place(data, "data").and(match kind {
         HOST_MEMORY => Ok(MemoryKind::Host),
         CUDA_MEMORY => Ok(MemoryKind::Cuda),
@@ -209,7 +209,7 @@ unsafe fn refuse_dma_buf(comm: *mut c_void, mhandle: *mut *mut c_void) -> Result
     // SAFETY: the caller vouches for the place.
     unsafe { mhandle.write(ptr::null_mut()) };
     // SAFETY: the caller vouches for the pointer.
-    let group: &Group = unsafe { shared(comm.cast(), "collComm") }?;
+    let group: &RmaGroup = unsafe { shared(comm.cast(), "collComm") }?;
     // SAFETY: no memory is registered.
     let refused = unsafe { group.register(ptr::null_mut(), 0, Err(RmaError::DmaBuf.into())) };
     refused.map(drop)
@@ -231,7 +231,7 @@ pub(super) unsafe extern "C" fn dereg_mr_sym(comm: *mut c_void, mhandle: *mut c_
 /// `comm` is NULL or came from `connect`, and neither it nor its requests are used any more.
 pub(super) unsafe extern "C" fn close_coll(comm: *mut c_void) -> Code {
     boundary("closeColl", || {
-        let group = place(comm.cast::<Group>(), "collComm")?;
+        let group = place(comm.cast::<RmaGroup>(), "collComm")?;
         // SAFETY: `connect` made the pointer so; the caller gives it back once.
         end(unsafe { Arc::from_raw(group) }, |group| group.is_here());
         Ok(())

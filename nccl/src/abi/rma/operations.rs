@@ -3,11 +3,11 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use super::super::Code;
 use super::super::boundary::{boundary, place, shared};
 use crate::error::Error;
+use crate::result_code::Code;
 use crate::rma::{
-    Group, Piece, RequestId, RmaContext, RmaError, Signal, Span, SymmetricRegion, Target,
+    Extent, RequestId, RmaContext, RmaError, RmaGroup, Signal, Span, SymmetricRegion, Target,
 };
 
 /// `NCCL_NET_SIGNAL_OP_INC` and `NCCL_NET_SIGNAL_OP_ADD`.
@@ -37,13 +37,13 @@ impl At {
 ///
 /// # Safety
 /// The handles are NULL or came from `regMrSym`.
-unsafe fn piece<'a>(local: At, remote: At, size: usize) -> Result<Option<Piece<'a>>, Error> {
+unsafe fn piece<'a>(local: At, remote: At, size: usize) -> Result<Option<Extent<'a>>, Error> {
     if size == 0 {
         return Ok(None);
     }
     // SAFETY: the caller vouches for the handles.
     let (local, remote) = unsafe { (local.span()?, remote.span()?) };
-    Ok(Some(Piece { local, remote, size: size as u64 }))
+    Ok(Some(Extent { local, remote, size: size as u64 }))
 }
 
 /// Begins a request and writes NCCL's pointer for it.
@@ -226,7 +226,7 @@ pub(super) unsafe extern "C" fn test(
         // SAFETY: the caller vouches for the place.
         unsafe { done.write(0) };
         // SAFETY: the caller vouches for the pointer.
-        let group: &Group = unsafe { shared(comm.cast(), "collComm") }?;
+        let group: &RmaGroup = unsafe { shared(comm.cast(), "collComm") }?;
         let request = place(request, "request")?;
         if group.test(RequestId::from_pointer(request))? {
             // SAFETY: as above.

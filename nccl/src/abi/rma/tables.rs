@@ -1,9 +1,8 @@
 //! The tables, from one list of members.
 
-use super::super::NAME;
 use super::super::calls::{devices, finalize};
 use super::super::properties::get_rma_properties;
-use super::super::tables::Table;
+use super::super::tables::{NAME, Table};
 use super::{contexts, groups, operations};
 
 const MEMBERS: usize = 21;

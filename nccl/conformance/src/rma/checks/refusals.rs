@@ -3,9 +3,9 @@
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
-use super::super::rank::{Group, Listening, Memory, Rank};
+use super::super::check::RmaCheck;
+use super::super::rank::{Group, Listening, Rank, RankMemory};
 use super::super::table::{Signal, Transfer};
-use super::RmaCheck;
 use crate::logger::logged;
 use crate::net::{
     CUDA, Code, HOST, INVALID_ARGUMENT, INVALID_USAGE, NULL, Opaque, REMOTE_ERROR, SUCCESS,
@@ -49,7 +49,7 @@ fn out_of_range(rank: &Rank) -> Verdict {
     let table = &rank.table;
     let group = Group::new(rank)?;
     let contexts = group.contexts(1)?;
-    let memory = Memory::new(&group, 4096)?;
+    let memory = RankMemory::new(&group, 4096)?;
     let mut put = contexts.put(0, 1);
     (put.from, put.to, put.size) = (memory.at(0), memory.at(0), 4096);
     let signal = Signal { at: memory.at(0), value: 1, operation: 2, is_strong: true };
@@ -148,7 +148,7 @@ fn unknown_pointer(rank: &Rank) -> Verdict {
     refused("regMrSym", code, expected, words)?;
     ensure!(mhandle.is_null(), "memory is registered at one rank only");
     // The group goes on.
-    drop(Memory::new(&group, 4096)?);
+    drop(RankMemory::new(&group, 4096)?);
     group.close()
 }
 
@@ -157,7 +157,7 @@ fn dma_buf(rank: &Rank) -> Verdict {
     let mut mhandle = NULL;
     let code = rank.table.reg_mr_sym_dma_buf(group.coll, &raw mut mhandle);
     refused("regMrSymDmaBuf", code, INVALID_USAGE, "DMA-BUF memory is not supported")?;
-    drop(Memory::new(&group, 4096)?);
+    drop(RankMemory::new(&group, 4096)?);
     group.close()
 }
 
@@ -176,7 +176,7 @@ fn unequal_contexts(rank: &Rank) -> Verdict {
     let (contexts, mut ctx) = (2 + rank.rank as c_int, NULL);
     let code = rank.table.create_context(group.coll, contexts, 1, &raw mut ctx);
     refused("createContext", code, INVALID_USAGE, "creates a context with contexts")?;
-    drop(Memory::new(&group, 64)?);
+    drop(RankMemory::new(&group, 64)?);
     group.close()
 }
 
@@ -198,7 +198,7 @@ fn unequal_calls(rank: &Rank) -> Verdict {
 fn destroyed_in_flight(rank: &Rank) -> Verdict {
     let group = Group::new(rank)?;
     let contexts = group.contexts(1)?;
-    let memory = Memory::new(&group, 4096)?;
+    let memory = RankMemory::new(&group, 4096)?;
     rank.barrier()?;
     if rank.rank == 0 {
         let mut put = contexts.put(0, 1);
@@ -222,7 +222,7 @@ fn rank_dies(rank: &Rank) -> Verdict {
     let table = &rank.table;
     let group = Group::new(rank)?;
     let contexts = group.contexts(1)?;
-    let memory = Memory::new(&group, 4096)?;
+    let memory = RankMemory::new(&group, 4096)?;
     rank.barrier()?;
     if rank.rank == 1 {
         std::process::abort();

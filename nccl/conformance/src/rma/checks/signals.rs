@@ -1,8 +1,8 @@
 //! The order of signals: whoever sees one sees all earlier puts of its context.
 
-use super::super::rank::{Contexts, Group, Memory, Rank};
+use super::super::check::{RmaCheck, pattern};
+use super::super::rank::{Contexts, Group, Rank, RankMemory};
 use super::super::table::Signal;
-use super::{RmaCheck, pattern};
 use crate::pair::{Verdict, ensure};
 
 pub(super) const CHECKS: &[RmaCheck] = &[
@@ -55,10 +55,10 @@ fn slow_copies(rank: &Rank) -> Verdict {
 
 /// The memory of a rank: what it puts, and what each rank puts to it in each context.
 struct Boards<'g> {
-    source: Memory<'g>,
-    target: Memory<'g>,
+    source: RankMemory<'g>,
+    target: RankMemory<'g>,
     /// A word per rank and context that counts its signals, and one that counts acknowledgements.
-    words: Memory<'g>,
+    words: RankMemory<'g>,
     ranks: usize,
 }
 
@@ -99,9 +99,9 @@ fn signals(rank: &Rank) -> Verdict {
     let group = Group::new(rank)?;
     let contexts = group.contexts(CONTEXTS as i32)?;
     let boards = Boards {
-        source: Memory::new(&group, CONTEXTS * PUTS * ROOM)?,
-        target: Memory::new(&group, ranks * CONTEXTS * PUTS * ROOM)?,
-        words: Memory::new(&group, 2 * 8 * ranks * CONTEXTS)?,
+        source: RankMemory::new(&group, CONTEXTS * PUTS * ROOM)?,
+        target: RankMemory::new(&group, ranks * CONTEXTS * PUTS * ROOM)?,
+        words: RankMemory::new(&group, 2 * 8 * ranks * CONTEXTS)?,
         ranks,
     };
     rank.barrier()?;
@@ -143,8 +143,8 @@ fn unordered(rank: &Rank) -> Verdict {
     const MOST: u64 = 500;
     let group = Group::new(rank)?;
     let contexts = group.contexts(2)?;
-    let (source, target) = (Memory::new(&group, LEN)?, Memory::new(&group, LEN)?);
-    let word = Memory::new(&group, 8)?;
+    let (source, target) = (RankMemory::new(&group, LEN)?, RankMemory::new(&group, LEN)?);
+    let word = RankMemory::new(&group, 8)?;
     for round in 1..=MOST {
         let bytes = pattern(round, LEN);
         let mut is_early = false;

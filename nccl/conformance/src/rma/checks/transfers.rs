@@ -1,8 +1,8 @@
 //! Puts, gets and flushes, to all ranks and to the own one.
 
-use super::super::rank::{Contexts, Group, Memory, Rank};
+use super::super::check::{RmaCheck, pattern};
+use super::super::rank::{Contexts, Group, Rank, RankMemory};
 use super::super::table::{MEMBERS, Signal};
-use super::{RmaCheck, pattern};
 use crate::pair::{Verdict, ensure};
 
 pub(super) const CHECKS: &[RmaCheck] = &[
@@ -42,9 +42,9 @@ fn puts_to_all(rank: &Rank) -> Verdict {
     let (own, ranks, largest) = (rank.rank, rank.ranks, SIZES[SIZES.len() - 1]);
     let group = Group::new(rank)?;
     let contexts = group.contexts(2)?;
-    let source = Memory::new(&group, largest)?;
-    let target = Memory::new(&group, ranks * largest)?;
-    let signals = Memory::new(&group, 8 * ranks)?;
+    let source = RankMemory::new(&group, largest)?;
+    let target = RankMemory::new(&group, ranks * largest)?;
+    let signals = RankMemory::new(&group, 8 * ranks)?;
     for (round, size) in SIZES.into_iter().enumerate() {
         let seed = |from: usize| (from * 100 + round) as u64;
         source.write(0, &pattern(seed(own), size));
@@ -88,8 +88,8 @@ fn gets(rank: &Rank) -> Verdict {
     let (own, ranks, largest) = (rank.rank, rank.ranks, SIZES[SIZES.len() - 1]);
     let group = Group::new(rank)?;
     let contexts = group.contexts(1)?;
-    let source = Memory::new(&group, largest)?;
-    let target = Memory::new(&group, ranks * largest)?;
+    let source = RankMemory::new(&group, largest)?;
+    let target = RankMemory::new(&group, ranks * largest)?;
     for (round, size) in SIZES.into_iter().enumerate() {
         let seed = |from: usize| (from * 100 + round) as u64;
         source.write(0, &pattern(seed(own), size));
@@ -118,7 +118,7 @@ fn many_requests(rank: &Rank) -> Verdict {
     let (own, ranks) = (rank.rank, rank.ranks);
     let group = Group::new(rank)?;
     let contexts = group.contexts(1)?;
-    let memory = Memory::new(&group, 8 * MOST * ranks * 2)?;
+    let memory = RankMemory::new(&group, 8 * MOST * ranks * 2)?;
     let half = 8 * MOST * ranks;
     for at in 0..MOST {
         let value = (own * MOST + at) as u64 + 1;
@@ -145,7 +145,7 @@ fn many_requests(rank: &Rank) -> Verdict {
 /// A request of contexts that are gone is an error, also when new ones have their place.
 fn contexts_come_and_go(rank: &Rank) -> Verdict {
     let group = Group::new(rank)?;
-    let memory = Memory::new(&group, 4096)?;
+    let memory = RankMemory::new(&group, 4096)?;
     for round in 1..=3 {
         let contexts = group.contexts(round)?;
         let mut stale = std::ptr::null_mut();
@@ -171,7 +171,7 @@ fn strides(rank: &Rank) -> Verdict {
     let group = Group::new(rank)?;
     let stride = if rank.table.has_stride() { 2 } else { 1 };
     let contexts = group.contexts_of_stride(1, stride as i32)?;
-    let memory = Memory::new(&group, 4096)?;
+    let memory = RankMemory::new(&group, 4096)?;
     let connected = |peer: usize| peer.abs_diff(rank.rank).is_multiple_of(stride);
     for peer in 0..rank.ranks {
         let put = contexts.put(0, peer);
