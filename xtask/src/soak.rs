@@ -11,6 +11,8 @@ enum Family {
     Messages,
     /// Many hosts that connect, end and connect again
     Connections,
+    /// Signals behind WRITEs, as NCCL's RMA tables use them
+    Signals,
 }
 
 impl Family {
@@ -19,6 +21,7 @@ impl Family {
         match self {
             Family::Messages => "scenarios",
             Family::Connections => "connections",
+            Family::Signals => "signals",
         }
     }
 }

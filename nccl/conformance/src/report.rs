@@ -85,7 +85,13 @@ impl Report {
                 Outcome::Passed => Value::Null,
                 Outcome::Failed(seen) => json!(seen),
             };
-            json!({ "check": name, "table": table.symbol(), "passed": seen.is_null(), "seen": seen })
+            json!({
+                "check": name,
+                "table": table.symbol(),
+                "version": table.version(),
+                "passed": seen.is_null(),
+                "seen": seen
+            })
         };
         let checks: Vec<Value> = self.outcomes().map(check).collect();
         let report = json!({ "checks": checks, "speed": self.speed });

@@ -44,6 +44,12 @@ impl Table {
         }
     }
 
+    pub(crate) fn version(self) -> u32 {
+        match self {
+            Table::Net(version) | Table::Gin(version) | Table::Rma(version) => version,
+        }
+    }
+
     pub(crate) fn is_rma(self) -> bool {
         !matches!(self, Table::Net(_))
     }

@@ -26,7 +26,7 @@ pub(super) struct Record {
     pub(super) has_failed: bool,
     /// The group's number of the call.
     pub(super) round: u32,
-    /// Of memory: its address, length and key. Of a context: what all ranks have to agree on.
+    /// The address, length and key of memory, or what all ranks have to agree on for a context.
     pub(super) addr: u64,
     pub(super) len: u64,
     pub(super) rkey: u32,

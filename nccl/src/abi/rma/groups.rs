@@ -117,8 +117,8 @@ pub(super) unsafe extern "C" fn reg_mr_sym_v13(
 /// Registers memory together with all ranks. Waits for them.
 ///
 /// # Safety
-/// `comm` came from `connect`; `data` has `size` bytes of memory of the host or of a GPU that stay
-/// until `deregMrSym`; `mhandle` is a place for a pointer; each may be NULL.
+/// `comm` came from `connect`; `mhandle` is a place for a pointer; each may be NULL. `data` is NULL
+/// or has `size` bytes of memory of the host or of a GPU, which stay until `deregMrSym`.
 pub(super) unsafe extern "C" fn reg_mr_sym(
     comm: *mut c_void,
     data: *mut c_void,
