@@ -3,8 +3,8 @@
 //!
 //! Each version's file holds its layouts and its translation of arguments. `calls` holds the common
 //! calls in their newest form, and `boundary` converts errors and panics to codes. The layouts
-//! restate NCCL's `net_vN.h`, `rma_v14.h` and `gin_v13.h`. Tests and `nccl-conformance` compare them
-//! with numbers and with a second statement.
+//! restate those of NCCL's `net_vN.h`, `rma_v14.h` and `gin_v13.h`. Tests and `nccl-conformance`
+//! compare them with numbers and with a second statement.
 
 mod boundary;
 mod calls;

@@ -18,7 +18,7 @@ use crate::kit::{self, Host, Wire};
 const LIMIT: Duration = Duration::from_secs(60);
 const PSNS: u32 = 1 << 24;
 
-/// What has happened.
+/// The counts of a scenario, or of several.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Totals {
     pub(crate) puts: usize,
