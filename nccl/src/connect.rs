@@ -14,6 +14,7 @@ use crate::device_context::{DeviceContext, random};
 use crate::error::Error;
 use crate::greeting::{greeting, wanted_listener};
 use crate::handle::{Address, HANDLE_LEN, HandleError, attempt, set_attempt};
+use crate::traffic_class::TrafficClass;
 
 /// NCCL polls an attempt repeatedly. An attempt that was not polled for this time is abandoned.
 const ABANDONED: Duration = Duration::from_secs(10);
@@ -35,12 +36,13 @@ impl Attempts {
         &self,
         context: impl FnOnce() -> Result<Arc<DeviceContext>, Error>,
         handle: &mut [u8; HANDLE_LEN],
+        traffic_class: TrafficClass,
     ) -> Result<Option<Arc<Comm>>, Error> {
         let address = Address::from_handle(handle)?;
         let number = attempt(handle);
         if number == 0 {
             let number = random().max(1);
-            let begun = Attempt::begin(context()?, address)?;
+            let begun = Attempt::begin(context()?, address, traffic_class)?;
             self.table().insert(number, begun);
             set_attempt(handle, number);
             return Ok(None);
@@ -77,11 +79,16 @@ struct Attempt {
 }
 
 impl Attempt {
-    fn begin(context: Arc<DeviceContext>, address: Address) -> Result<Self, Error> {
+    fn begin(
+        context: Arc<DeviceContext>,
+        address: Address,
+        traffic_class: TrafficClass,
+    ) -> Result<Self, Error> {
         let timeout = context.connect_timeout();
         let peer = on_our_link(address.engine, context.local_addr());
         let comm = SendComm::new(context, peer)?;
         let qp = comm.queue_pair();
+        traffic_class.apply(&qp);
         let connect = move || qp.connect(peer, &greeting(address.listener), timeout);
         let thread = thread::Builder::new().name("braid-connect".to_owned()).stack_size(STACK);
         let thread = spawn_without_signals(thread, connect).map_err(Error::Thread)?;

@@ -43,6 +43,8 @@ pub(crate) struct Device {
     /// Address of the first rail.
     pub(crate) addr: SocketAddr,
     pub(crate) further_rails: Vec<IpAddr>,
+    /// The plane of the network, if it is configured, and the same for all members.
+    pub(crate) plane: Option<i16>,
     /// The datapath. Over verbs, it names the RDMA device of the first rail. The engine finds those
     /// of the other rails by their addresses.
     pub(crate) datapath: Datapath,
@@ -71,6 +73,7 @@ impl Device {
             speed: speed(&sys, interface.addr.ip().is_loopback()),
             addr: interface.addr,
             further_rails: Vec::new(),
+            plane: config.devices.planes.get(index).copied(),
             mtu: match config.devices.datapath.medium() {
                 Medium::Device => config.mtu,
                 _ => {
@@ -102,6 +105,7 @@ impl Device {
             speed: members.iter().fold(0, |sum, member| member.speed.saturating_add(sum)),
             addr: first.addr,
             further_rails: rails[1..].to_vec(),
+            plane: first.plane.filter(|plane| members.iter().all(|it| it.plane == Some(*plane))),
             datapath: first.datapath.clone(),
             // The largest packet that fits every rail.
             mtu: members.iter().filter_map(|member| member.mtu).min(),
@@ -222,8 +226,25 @@ mod tests {
         assert_eq!(combined.addr, both[0].addr);
         assert_eq!(combined.further_rails, [both[1].addr.ip()]);
         assert!(both.iter().all(|one| one.guid != combined.guid));
+        assert_eq!(combined.plane, None, "no plane is configured");
         let all = Device::combined(3, &[&combined, &device(4, "10.2.0.1")]).unwrap();
         assert_eq!(all.further_rails.len(), 2);
+    }
+
+    #[test]
+    fn a_device_is_on_the_plane_of_all_its_members() {
+        let mut config = Config::default();
+        config.devices.planes = vec![4, 4, 5];
+        let device = |index: usize| {
+            let interface = Interface::new("eth0", &format!("10.{index}.0.1"));
+            Device::new(index, &interface, Datapath::Udp, &config)
+        };
+        let all = [0, 1, 2, 3].map(device);
+        assert_eq!(all.each_ref().map(|it| it.plane), [Some(4), Some(4), Some(5), None]);
+        let plane = |members: &[&Device]| Device::combined(9, members).unwrap().plane;
+        assert_eq!(plane(&[&all[0], &all[1]]), Some(4));
+        assert_eq!(plane(&[&all[0], &all[2]]), None);
+        assert_eq!(plane(&[&all[0], &all[3]]), None);
     }
 
     #[test]

@@ -44,3 +44,4 @@ mod rdma;
 mod result_code;
 mod rma;
 mod selection;
+mod traffic_class;

@@ -7,19 +7,24 @@ use crate::device_context::DeviceContext;
 use crate::error::Error;
 use crate::greeting::{greeting, wanted_listener};
 use crate::handle::{Address, HANDLE_LEN};
+use crate::traffic_class::TrafficClass;
 
 /// The `listenComm` of NCCL.
 pub(crate) struct ListenComm {
     context: Arc<DeviceContext>,
     number: u64,
+    traffic_class: TrafficClass,
 }
 
 impl ListenComm {
     /// Starts to listen and returns the handle for connecting ranks.
-    pub(crate) fn new(context: Arc<DeviceContext>) -> (Self, [u8; HANDLE_LEN]) {
+    pub(crate) fn new(
+        context: Arc<DeviceContext>,
+        traffic_class: TrafficClass,
+    ) -> (Self, [u8; HANDLE_LEN]) {
         let number = context.start_listening();
         let address = Address { engine: context.local_addr(), listener: number };
-        (ListenComm { context, number }, address.to_handle())
+        (ListenComm { context, number, traffic_class }, address.to_handle())
     }
 
     /// Returns whether this process created the communicator.
@@ -45,7 +50,9 @@ impl ListenComm {
             return Ok(None);
         }
         let recv = RecvComm::new(self.context.clone(), request.peer_addr())?;
-        request.accept(&recv.queue_pair(), &greeting(self.number))?;
+        let qp = recv.queue_pair();
+        self.traffic_class.apply(&qp);
+        request.accept(&qp, &greeting(self.number))?;
         Ok(Some(Comm::recv(recv)))
     }
 }

@@ -15,6 +15,7 @@ use crate::device_context::DeviceContext;
 use crate::error::Error;
 use crate::profiler;
 use crate::selection;
+use crate::traffic_class::TrafficClass;
 
 /// Maximum number of devices including combined ones, as in NCCL's own InfiniBand plugin
 /// (`MAX_IB_VDEVS`).
@@ -30,6 +31,12 @@ pub(crate) struct Plugin {
     devices: Mutex<Vec<Arc<Device>>>,
     pub(crate) attempts: Attempts,
     origin: Origin,
+}
+
+/// A context of NCCL's: the plugin, and the configuration of a communicator.
+pub(crate) struct NcclContext {
+    pub(crate) plugin: Arc<Plugin>,
+    pub(crate) traffic_class: TrafficClass,
 }
 
 struct Registry {

@@ -3,6 +3,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::Path;
 use std::ptr;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use libloading::Library;
 
@@ -35,6 +36,8 @@ pub(crate) struct Net {
     _library: Library,
     table: *const *const c_void,
     pub(crate) version: u32,
+    /// The traffic class of communicators. Default: -1, not configured.
+    pub(crate) traffic_class: AtomicI32,
 }
 
 // SAFETY: the table is only read, and its functions may be called from any thread.
@@ -68,7 +71,12 @@ impl Net {
         // The symbol is the table itself, not a pointer to it.
         // SAFETY: the library stays open for as long as the table is used.
         let table = unsafe { table.try_as_raw_ptr() }.ok_or("the symbol has no address")?;
-        Ok(Net { table: table.cast_const().cast(), version, _library: library })
+        Ok(Net {
+            table: table.cast_const().cast(),
+            version,
+            traffic_class: AtomicI32::new(-1),
+            _library: library,
+        })
     }
 
     /// A member of the table; `None`: this version does not have it.
@@ -91,7 +99,7 @@ impl Net {
     /// The context, NULL where the version has none.
     pub(crate) fn init(&self, profiler: Option<Profiler>) -> Result<Opaque, Code> {
         let mut ctx = ptr::null_mut();
-        let traffic_class: c_int = -1;
+        let traffic_class: c_int = self.traffic_class.load(Ordering::Relaxed);
         let logger = logger::log as *const c_void;
         let profiler = profiler.map_or(ptr::null(), |profiler| profiler as *const c_void);
         let code = match self.version {
@@ -177,7 +185,7 @@ impl Net {
         let handle: Opaque = handle.cast();
         let mut on_device: Opaque = ptr::null_mut();
         let on_device = &raw mut on_device;
-        let traffic_class: c_int = -1;
+        let traffic_class: c_int = self.traffic_class.load(Ordering::Relaxed);
         match self.version {
             6 => call!(self, "connect", fn(c_int, Opaque, *mut Opaque), device, handle, comm),
             7..=9 => call!(

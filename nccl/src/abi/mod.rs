@@ -26,6 +26,6 @@ pub use crate::result_code::Code;
 #[repr(C)]
 #[derive(Debug)]
 pub struct CommConfig {
-    /// -1: not set. Braid sends all traffic in one class.
+    /// `IP_TOS` of the communicator's packets. -1: not set.
     pub traffic_class: c_int,
 }

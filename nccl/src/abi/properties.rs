@@ -18,6 +18,8 @@ const MAX_BYTES: usize = 1 << 30;
 const DEVICE_HOST: c_int = 0;
 /// `NCCL_NET_DEVICE_GIN_PROXY`: kernels queue requests, and a thread of NCCL's passes them on.
 const DEVICE_GIN_PROXY: c_int = 2;
+/// `NCCL_NET_ID_UNDEF`.
+const UNDEFINED_ID: i16 = -1;
 /// The version whose properties the RMA tables have.
 const RMA_PROPERTIES: u32 = 12;
 /// `NCCL_NET_DEVICE_INVALID_VERSION`.
@@ -107,6 +109,7 @@ struct Known<'a> {
     guid: u64,
     speed: c_int,
     rail: i16,
+    plane: i16,
     members: &'a [usize],
     tables: Tables,
 }
@@ -119,8 +122,13 @@ impl<'a> Known<'a> {
             pci_path: device.pci_path.map_or(ptr::null_mut(), |path| path.as_ptr().cast_mut()),
             guid: device.guid,
             speed: device.speed,
-            // Devices of the same number are on the same rail on every host.
-            rail: device.index as i16,
+            // Devices of the same number are on the same rail on every host. Several are on none,
+            // as in NCCL's own InfiniBand plugin.
+            rail: match device.members[..] {
+                [one] => one as i16,
+                _ => UNDEFINED_ID,
+            },
+            plane: device.plane.unwrap_or(UNDEFINED_ID),
             members: &device.members,
         }
     }
@@ -159,7 +167,7 @@ fn fields(version: u32, known: &Known<'_>) -> Result<[Field; 19], Error> {
         (9, Value::Size(MAX_BYTES)), // maxCollBytes
         (11, Value::Int(1)), // maxMultiRequestSize
         (12, Value::Short(known.rail)), // railId
-        (12, Value::Short(-1)), // planeId: not known
+        (12, Value::Short(known.plane)), // planeId
     ])
 }
 
@@ -216,7 +224,8 @@ mod tests {
 
     fn filled_for(version: u32, tables: Tables) -> ([u64; 16], usize) {
         let (name, pci_path) = (ptr::dangling_mut(), ptr::null_mut());
-        let known = Known { name, pci_path, guid: 2, speed: 100, rail: 5, members: &[3], tables };
+        let (guid, speed, rail, plane) = (2, 100, 5, -1);
+        let known = Known { name, pci_path, guid, speed, rail, plane, members: &[3], tables };
         let fields = fields(version, &known).expect("one member");
         let mut words = [0; 16];
         // SAFETY: there is room for the longest structure.

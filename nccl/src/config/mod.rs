@@ -71,6 +71,8 @@ pub(crate) struct DeviceSettings {
     /// The interfaces or addresses that become the rails of one device each. Empty: each interface
     /// is a device.
     pub(crate) rails: Vec<Vec<String>>,
+    /// The planes of the network that the devices are on, in their order.
+    pub(crate) planes: Vec<i16>,
     /// The datapath of every interface.
     pub(crate) datapath: DatapathKind,
     /// The transport service of the paths over verbs.
@@ -120,6 +122,7 @@ impl Default for Config {
                 interfaces: None,
                 addresses: Vec::new(),
                 rails: Vec::new(),
+                planes: Vec::new(),
                 datapath: engine.datapath.kind(),
                 service: VerbsService::default(),
             },

@@ -20,6 +20,7 @@ const SETTINGS: &[(&str, Apply)] = &[
     ("ifname", |c, v| set(&mut c.devices.interfaces, parsed(v).map(Some))),
     ("addr", |c, v| set(&mut c.devices.addresses, addresses(v))),
     ("rails", |c, v| set(&mut c.devices.rails, parsed(v).map(|names: RailNames| names.devices))),
+    ("planes", |c, v| set(&mut c.devices.planes, planes(v))),
     ("rail_policy", |c, v| set(&mut c.paths.rail_policy, parsed(v))),
     ("datapath", |c, v| set(&mut c.devices.datapath, datapath(v))),
     ("service", |c, v| set(&mut c.devices.service, service(v))),
@@ -139,6 +140,12 @@ fn groups(file: &str) -> Result<DestinationGroups, String> {
 fn packet_payload(value: &str) -> Result<u16, String> {
     let bytes = number(value, 8..=65_400u16).ok().filter(|bytes| bytes % 8 == 0);
     bytes.ok_or_else(|| "accepted: a multiple of 8 from 8 to 65400".to_owned())
+}
+
+fn planes(value: &str) -> Result<Vec<i16>, String> {
+    let plane = |text: &str| text.trim().parse().ok().filter(|plane| *plane >= 0);
+    let planes = value.split(',').map(plane).collect::<Option<Vec<_>>>();
+    planes.ok_or_else(|| "accepted: numbers from 0 to 32767, with commas between them".to_owned())
 }
 
 fn addresses(value: &str) -> Result<Vec<IpAddr>, String> {

@@ -11,6 +11,7 @@ use super::request::RequestId;
 use super::symmetric::{Part, SymmetricRegion};
 use crate::comm::Connection;
 use crate::error::Error;
+use crate::traffic_class::TrafficClass;
 
 /// The configuration of contexts, as NCCL passes it.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +28,7 @@ pub(crate) struct ContextConfig {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct CheckedConfig {
     pub(super) contexts: usize,
-    pub(super) traffic_class: u8,
+    pub(super) traffic_class: TrafficClass,
     pub(super) stride: usize,
 }
 
@@ -45,9 +46,9 @@ impl ContextConfig {
         let stride = usize::try_from(rank_stride).ok();
         let stride = stride.filter(|stride| *stride > 0 && ranks.is_multiple_of(*stride));
         let stride = stride.ok_or(RmaError::Stride { stride: rank_stride.into(), ranks })?;
-        let traffic_class = u8::try_from(traffic_class.max(0));
-        let wrong = |_| RmaError::TrafficClass(self.traffic_class.into());
-        Ok(CheckedConfig { contexts, traffic_class: traffic_class.map_err(wrong)?, stride })
+        let class = TrafficClass::of_config(traffic_class);
+        let class = class.ok_or(RmaError::TrafficClass(traffic_class.into()))?;
+        Ok(CheckedConfig { contexts, traffic_class: class, stride })
     }
 }
 

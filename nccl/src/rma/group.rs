@@ -19,6 +19,7 @@ use crate::device_context::DeviceContext;
 use crate::error::Error;
 use crate::handle::{Address, HANDLE_LEN};
 use crate::memory::{MemoryKind, MemoryUse, Registration};
+use crate::traffic_class::TrafficClass;
 
 /// The channel of the links. Contexts have the later numbers.
 const LINK_CHANNEL: u32 = 0;
@@ -178,11 +179,11 @@ impl RmaGroup {
         &self,
         collective: &Collective,
         rank: usize,
-        traffic_class: u8,
+        traffic_class: TrafficClass,
     ) -> Result<Connection, Error> {
         let peer = collective.meeting.address(rank).engine;
         let connection = Connection::new(self.context().clone(), peer, MAX_SEND_WR, 1)?;
-        connection.qp().set_traffic_class(traffic_class);
+        traffic_class.apply(connection.qp());
         Ok(connection)
     }
 

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::ptr;
 
-use super::{Check, Stage};
+use super::check::{Check, Stage};
 use crate::handle::Handle;
 use crate::net::{CUDA, HOST, INVALID_ARGUMENT, NULL, Net, Recv, SUCCESS, Send};
 use crate::pair::{Memory, Pair, Verdict, ensure, listen, returns};

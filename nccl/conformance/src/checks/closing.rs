@@ -1,6 +1,6 @@
 //! Closing, in orders that lose data elsewhere.
 
-use super::{Check, Stage};
+use super::check::{Check, Stage};
 use crate::net::{REMOTE_ERROR, SUCCESS};
 use crate::pair::{Pair, Verdict, ensure, returns, until};
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{Check, Stage};
+use super::check::{Check, Stage};
 use crate::logger::logged;
 use crate::net::INVALID_USAGE;
 use crate::pair::{Pair, Verdict, ensure, returns};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use braid_lab::process::{Program, Signal};
 
-use super::{Check, Stage};
+use super::check::{Check, Stage};
 use crate::handle::Handle;
 use crate::logger::{forget_log, logged};
 use crate::net::{INVALID_USAGE, NULL, Net, REMOTE_ERROR, SUCCESS, SYSTEM_ERROR};

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::os::fd::FromRawFd;
 use std::time::{Duration, Instant};
 
-use super::{Check, Stage};
+use super::check::{Check, Stage};
 use crate::net::{Net, Opaque, SUCCESS};
 use crate::pair::{Pair, Verdict, ensure, listen, returns};
 

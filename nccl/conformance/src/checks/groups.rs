@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-use super::{Check, Stage};
+use super::check::{Check, Stage};
 use crate::net::SUCCESS;
 use crate::pair::{Memory, Pair, Request, Verdict, ensure, returns};
 

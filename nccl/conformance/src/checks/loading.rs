@@ -4,7 +4,7 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
-use super::{Check, Stage};
+use super::check::{Check, Stage};
 use crate::logger::forget_log;
 use crate::net::{INVALID_ARGUMENT, INVALID_USAGE, Net};
 use crate::pair::{Pair, Verdict, ensure, returns};

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ptr;
 
-use super::{Check, Stage};
+use super::check::{Check, Stage};
 use crate::net::SUCCESS;
 use crate::pair::{Pair, Verdict, ensure, returns, until};
 

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::ptr;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
-use super::{Check, Stage};
+use super::check::{Check, Stage};
 use crate::logger::logged;
 use crate::net::{NULL, Opaque, SUCCESS, Send};
 use crate::pair::{Pair, Verdict, ensure, returns};

@@ -3,7 +3,7 @@
 
 use std::ffi::c_int;
 
-use super::{Check, Stage};
+use super::check::{Check, Stage};
 use crate::logger::logged;
 use crate::net::{INVALID_ARGUMENT, INVALID_USAGE, Net};
 use crate::pair::{Pair, Verdict, ensure, returns};

@@ -4,7 +4,7 @@ use std::ptr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Check, Stage};
+use super::check::{Check, Stage};
 use crate::handle::Handle;
 use crate::net::{INVALID_ARGUMENT, NULL, Net, Opaque, REMOTE_ERROR, SUCCESS};
 use crate::pair::{Pair, Verdict, ensure, listen, returns, until};

@@ -11,9 +11,10 @@ use crate::error::Error;
 use crate::handle::HANDLE_LEN;
 use crate::listen::ListenComm;
 use crate::log::Logger;
-use crate::plugin::{self, Plugin};
+use crate::plugin::{self, NcclContext};
 use crate::profiler::Callback;
 use crate::result_code::Code;
+use crate::traffic_class::TrafficClass;
 
 /// `init` from v6 to v9.
 pub(in crate::abi) extern "C" fn init_v6(logger: Option<Logger>) -> Code {
@@ -32,22 +33,42 @@ pub(in crate::abi) extern "C" fn init_v10(
 /// `init` from v11 on.
 ///
 /// # Safety
-/// `ctx` is NULL or a place for a pointer.
+/// `ctx` is NULL or a place for a pointer; `config` is NULL or points to a configuration.
 pub(in crate::abi) unsafe extern "C" fn init(
     ctx: *mut *mut c_void,
     _comm_id: u64,
-    _config: *const CommConfig,
+    config: *const CommConfig,
     logger: Option<Logger>,
     profiler: Option<Callback>,
 ) -> Code {
     plugin::introduce(logger, profiler);
     boundary("init", || {
         let ctx = place(ctx, "ctx")?;
-        let plugin = plugin::init_context()?;
+        // SAFETY: the caller vouches for the pointer.
+        let traffic_class = unsafe { traffic_class(config) }?;
+        let context = NcclContext { plugin: plugin::init_context()?, traffic_class };
         // SAFETY: the caller vouches for the place.
-        unsafe { ctx.write(Arc::into_raw(plugin).cast_mut().cast()) };
+        unsafe { ctx.write(Box::into_raw(Box::new(context)).cast()) };
         Ok(())
     })
+}
+
+/// Returns the traffic class of a configuration.
+///
+/// # Errors
+/// If it is not one byte.
+///
+/// # Safety
+/// `config` is NULL or points to a configuration.
+unsafe fn traffic_class(config: *const CommConfig) -> Result<TrafficClass, Error> {
+    // SAFETY: the caller vouches for the pointer.
+    let Some(config) = (unsafe { config.as_ref() }) else { return Ok(TrafficClass::default()) };
+    let wrong = Error::Argument {
+        name: "trafficClass",
+        value: config.traffic_class.into(),
+        accepted: "0 to 255, or -1 for the default",
+    };
+    TrafficClass::of_config(config.traffic_class).ok_or(wrong)
 }
 
 /// # Safety
@@ -56,8 +77,8 @@ pub(in crate::abi) unsafe extern "C" fn finalize(ctx: *mut c_void) -> Code {
     boundary("finalize", || {
         let ctx = place(ctx, "ctx")?;
         // SAFETY: `init` made the pointer so; the caller gives it back once.
-        let plugin = unsafe { Arc::from_raw(ctx.cast::<Plugin>().cast_const()) };
-        end(plugin, |plugin| plugin.is_here());
+        let context = unsafe { Box::from_raw(ctx.cast::<NcclContext>()) };
+        end(context, |context| context.plugin.is_here());
         Ok(())
     })
 }
@@ -72,6 +93,14 @@ pub(in crate::abi) unsafe extern "C" fn devices(ndev: *mut c_int) -> Code {
         unsafe { ndev.write(count as c_int) };
         Ok(())
     })
+}
+
+/// The context of the versions that have none.
+///
+/// # Errors
+/// If the plugin is not initialised.
+fn current() -> Result<NcclContext, Error> {
+    Ok(NcclContext { plugin: plugin::current()?, traffic_class: TrafficClass::default() })
 }
 
 /// Implements `listen` from v11 on.
@@ -101,14 +130,14 @@ pub(in crate::abi) unsafe extern "C" fn listen_v6(
 ) -> Code {
     boundary("listen", || {
         // SAFETY: the caller vouches for the pointers.
-        unsafe { listen_with(&*plugin::current()?, dev, handle, comm) }
+        unsafe { listen_with(&current()?, dev, handle, comm) }
     })
 }
 
 /// # Safety
 /// As [`listen`].
 unsafe fn listen_with(
-    plugin: &Plugin,
+    NcclContext { plugin, traffic_class }: &NcclContext,
     dev: c_int,
     handle: *mut c_void,
     comm: *mut *mut c_void,
@@ -119,7 +148,7 @@ unsafe fn listen_with(
         return Err(Error::Forked);
     }
     let context = plugin.open(&*plugin.device(dev)?)?;
-    let (listener, bytes) = ListenComm::new(context);
+    let (listener, bytes) = ListenComm::new(context, *traffic_class);
     // SAFETY: the caller vouches for both places.
     unsafe {
         handle.write(bytes);
@@ -165,13 +194,18 @@ pub(in crate::abi) unsafe extern "C" fn connect_v6(
 /// As [`connect`].
 pub(in crate::abi) unsafe extern "C" fn connect_v10(
     dev: c_int,
-    _config: *const CommConfig,
+    config: *const CommConfig,
     handle: *mut c_void,
     comm: *mut *mut c_void,
     device_comm: *mut *mut c_void,
 ) -> Code {
-    // SAFETY: the caller vouches for the pointers.
-    unsafe { connect_v7(dev, handle, comm, device_comm) }
+    boundary("connect", || {
+        // SAFETY: the caller vouches for the pointers.
+        unsafe {
+            let context = NcclContext { traffic_class: traffic_class(config)?, ..current()? };
+            connect_with(&context, dev, handle, comm, device_comm)
+        }
+    })
 }
 
 /// `connect` from v7 to v9.
@@ -186,14 +220,14 @@ pub(in crate::abi) unsafe extern "C" fn connect_v7(
 ) -> Code {
     boundary("connect", || {
         // SAFETY: the caller vouches for the pointers.
-        unsafe { connect_with(&*plugin::current()?, dev, handle, comm, device_comm) }
+        unsafe { connect_with(&current()?, dev, handle, comm, device_comm) }
     })
 }
 
 /// # Safety
 /// As [`connect`].
 unsafe fn connect_with(
-    plugin: &Plugin,
+    NcclContext { plugin, traffic_class }: &NcclContext,
     dev: c_int,
     handle: *mut c_void,
     comm: *mut *mut c_void,
@@ -209,7 +243,7 @@ unsafe fn connect_with(
     let device = plugin.device(dev)?;
     // SAFETY: as above; NCCL does not touch the handle during the call.
     let handle = unsafe { &mut *handle };
-    let connected = plugin.attempts.connect(|| plugin.open(&device), handle)?;
+    let connected = plugin.attempts.connect(|| plugin.open(&device), handle, *traffic_class)?;
     // SAFETY: as above.
     unsafe { hand_over(connected, comm) };
     Ok(())

@@ -9,9 +9,10 @@ use crate::error::Error;
 use crate::handle::HANDLE_LEN;
 use crate::log::Logger;
 use crate::memory::{CUDA_MEMORY, HOST_MEMORY, MemoryKind};
-use crate::plugin::{self, Plugin};
+use crate::plugin::{self, NcclContext};
 use crate::result_code::Code;
 use crate::rma::{RmaError, RmaGroup, RmaListener, SymmetricRegion};
+use crate::traffic_class::TrafficClass;
 
 /// # Safety
 /// `ctx` is NULL or a place for a pointer.
@@ -24,8 +25,10 @@ pub(super) unsafe extern "C" fn init(
     boundary("init", || {
         let ctx = place(ctx, "ctx")?;
         let plugin = plugin::init_context()?;
+        // Each set of contexts has a class of its own.
+        let context = NcclContext { plugin, traffic_class: TrafficClass::default() };
         // SAFETY: the caller vouches for the place.
-        unsafe { ctx.write(Arc::into_raw(plugin).cast_mut().cast()) };
+        unsafe { ctx.write(Box::into_raw(Box::new(context)).cast()) };
         Ok(())
     })
 }
@@ -40,7 +43,7 @@ pub(super) unsafe extern "C" fn listen<const VERSION: u8>(
 ) -> Code {
     boundary("listen", || {
         // SAFETY: the caller vouches for the pointers.
-        let plugin: &Plugin = unsafe { shared(ctx.cast(), "ctx") }?;
+        let NcclContext { plugin, .. } = unsafe { shared(ctx.cast(), "ctx") }?;
         let handle = place(handle.cast::<[u8; HANDLE_LEN]>(), "handle")?;
         let comm = place(comm, "listenComm")?;
         if !plugin.is_here() {
