@@ -429,9 +429,13 @@ impl RmaTable {
         call!(self, "progress", fn(Opaque), ctx)
     }
 
-    pub(super) fn query_last_error(&self, ctx: Opaque) -> Result<bool, Code> {
+    /// Returns `None` in v13, whose member has to be NULL: NCCL 2.30.4 passes another structure.
+    pub(super) fn query_last_error(&self, ctx: Opaque) -> Option<Result<bool, Code>> {
+        if self.has_device_parts {
+            return None;
+        }
         let mut has_error = false;
         let code = call!(self, "queryLastError", fn(Opaque, *mut bool), ctx, &raw mut has_error);
-        if code == SUCCESS { Ok(has_error) } else { Err(code) }
+        Some(if code == SUCCESS { Ok(has_error) } else { Err(code) })
     }
 }

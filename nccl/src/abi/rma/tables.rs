@@ -1,5 +1,7 @@
 //! The tables, from one list of members.
 
+use std::ptr;
+
 use super::super::calls::{devices, finalize};
 use super::super::properties::get_rma_properties;
 use super::super::tables::{NAME, Table};
@@ -9,18 +11,22 @@ const MEMBERS: usize = 21;
 
 /// The table of a version, with its members in the order of `gin_v13.h` and `rma_v14.h`.
 const fn table<const VERSION: u8>() -> Table<MEMBERS> {
-    let (create_context, reg_mr_sym, reg_mr_sym_dma_buf, iput_signal) = match VERSION {
+    let (create_context, reg_mr_sym, reg_mr_sym_dma_buf, iput_signal, query) = match VERSION {
         13 => (
             contexts::create_context_v13 as *const (),
             groups::reg_mr_sym_v13 as *const (),
             groups::reg_mr_sym_dma_buf_v13 as *const (),
             operations::iput_signal_v13 as *const (),
+            // NCCL 2.30.4 passes a structure of its own where the context belongs
+            // (`ncclGinProxyQueryLastError`), unless the member is NULL.
+            ptr::null(),
         ),
         _ => (
             contexts::create_context as *const (),
             groups::reg_mr_sym as *const (),
             groups::reg_mr_sym_dma_buf as *const (),
             operations::iput_signal as *const (),
+            contexts::query_last_error as *const (),
         ),
     };
     Table::new([
@@ -43,7 +49,7 @@ const fn table<const VERSION: u8>() -> Table<MEMBERS> {
         operations::iflush as *const (),
         operations::test as *const (),
         contexts::progress as *const (),
-        contexts::query_last_error as *const (),
+        query,
         finalize as *const (),
     ])
 }
