@@ -112,7 +112,8 @@ impl Link {
             let mut bytes = [0; LEN];
             self.inbox.read_at(slot * LEN, &mut bytes).expect("every slot lies in the inbox");
             expect(&mut self.connection, &self.inbox, slot);
-            let record = Some(bytes).filter(|_| done.len as usize == LEN);
+            let is_sound = done.len as usize == LEN && self.arrived.len() < SLOTS;
+            let record = Some(bytes).filter(|_| is_sound);
             let record = record.and_then(|bytes| Record::from_bytes(&bytes));
             self.arrived.push_back(record.ok_or(RmaError::BadRecord { rank: self.rank })?);
         }
@@ -171,12 +172,12 @@ impl Exchange {
         }
         let mut records = vec![ours; self.links.len() + 1];
         for link in &mut self.links {
-            let theirs = link.arrived.pop_front().expect("it has arrived");
-            let rank = link.rank;
-            if (theirs.call, theirs.round) != (ours.call, ours.round) {
-                return Err(RmaError::OutOfStep { rank, theirs: theirs.call, ours: ours.call });
-            }
-            records[rank] = theirs;
+            records[link.rank] = link.arrived.pop_front().expect("it has arrived");
+        }
+        let differs = |it: &Record| (it.call, it.round) != (ours.call, ours.round);
+        if let Some(rank) = records.iter().position(differs) {
+            let (theirs, ours) = (records[rank].call, ours.call);
+            return Err(RmaError::OutOfStep { rank, theirs, ours });
         }
         let failed = |(rank, it): (usize, &Record)| it.has_failed && rank != self.rank;
         match records.iter().enumerate().position(failed) {

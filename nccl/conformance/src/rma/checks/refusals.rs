@@ -192,6 +192,8 @@ fn unequal_calls(rank: &Rank) -> Verdict {
         }
     };
     refused(call, code, INVALID_USAGE, "in the same order on all ranks")?;
+    // The group goes on.
+    drop(RankMemory::new(&group, 4096)?);
     group.close()
 }
 
