@@ -89,6 +89,19 @@ impl RcQp {
         })
     }
 
+    /// Replaces the parameters of sending: `send_psn`, `max_rd_atomic`, `ack_timeout`,
+    /// `retry_count` and `window`. Verbs set them in the transition to RTS, after those of
+    /// receiving. Returns false, without a change, if a work request was posted before.
+    pub fn set_sending(&mut self, sending: &RcRemote) -> bool {
+        let is_unused = self.requester.is_unused();
+        if is_unused {
+            let RcRemote { qp, recv_psn, mtu, .. } = *self.requester.remote();
+            let remote = RcRemote { qp, recv_psn, mtu, ..*sending };
+            self.requester = RcRequester::new(remote, self.qp.config.rnr_retry);
+        }
+        is_unused
+    }
+
     /// Drops the connection. The queue pair keeps its state and its receives.
     pub fn into_unconnected(self) -> QueuePair {
         self.qp

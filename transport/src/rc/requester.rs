@@ -124,6 +124,16 @@ impl RcRequester {
         self.queue.len()
     }
 
+    /// Whether nothing was posted or sent yet.
+    pub(super) fn is_unused(&self) -> bool {
+        self.queue.is_empty() && self.sent.wire() == self.remote.send_psn & 0xFF_FFFF
+    }
+
+    /// The peer's end as it was given.
+    pub(super) fn remote(&self) -> &RcRemote {
+        &self.remote
+    }
+
     /// Whether work requests that have begun are not acknowledged.
     pub(super) fn is_busy(&self) -> bool {
         self.begun > 0

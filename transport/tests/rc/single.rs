@@ -1,9 +1,10 @@
 //! Single events, packet by packet.
 
-use braid_transport::{EventKind, QpConfig, QpState, SendOp, Status};
+use braid_transport::{EventKind, QpConfig, QpState, RcRemote, SendOp, Status};
 use braid_wire::{Aeth, RcNak, RcOpcode, Syndrome};
 
-use crate::pair::Pair;
+use crate::host::Host;
+use crate::pair::{MEMORY, Pair, remote};
 
 fn opcodes(packets: &[(braid_wire::RcHeader, Vec<u8>)]) -> Vec<RcOpcode> {
     packets.iter().map(|(header, _)| header.opcode).collect()
@@ -164,4 +165,24 @@ fn short_messages_share_acknowledgements() {
     pair.carry(|_| false);
     assert_eq!(pair.completions(0).len(), 64);
     assert!(pair.hosts[1].qp.counters().acks_sent <= 4);
+}
+
+#[test]
+fn sending_parameters_may_be_set_until_work_is_posted() {
+    let mut pair = Pair::new(&QpConfig::default());
+    let mut sending = remote(0);
+    (sending.send_psn, sending.recv_psn) = (0xAB_CDEF, 1);
+    let expecting = RcRemote { recv_psn: sending.send_psn, ..remote(1) };
+    pair.hosts[1] = Host::new(1, QpConfig::default(), expecting, MEMORY);
+    assert!(pair.hosts[0].qp.set_sending(&sending));
+    let far = pair.far(0);
+    pair.post(1, SendOp::Write { remote: far, imm: None }, 10);
+    assert!(!pair.hosts[0].qp.set_sending(&remote(0)), "work was posted");
+    let packets = pair.sends(0);
+    assert_eq!(packets[0].0.psn, 0xAB_CDEF);
+    pair.deliver(1, &packets);
+    let answers = pair.sends(1);
+    pair.deliver(0, &answers);
+    assert_eq!(pair.completions(0)[0].status, Status::Success);
+    assert!(!pair.hosts[0].qp.set_sending(&remote(0)), "a packet was sent");
 }
