@@ -80,13 +80,15 @@ impl Engine {
     }
 
     /// Returns this engine's end of connections that speak plain RoCEv2 to a peer at `remote`. The
-    /// peer has to be told. Queue pairs of further threads receive at other ports.
+    /// peer has to be told. If the peer sends to UDP port 4791 and the engine receives elsewhere,
+    /// this opens port 4791 too, until the engine ends. Queue pairs of further threads receive at
+    /// other ports.
     ///
     /// # Errors
     /// See [`RoceError`].
     pub fn roce_port(&self, remote: SocketAddr) -> Result<RocePort, RoceError> {
         let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port());
-        self.inner.first_worker().control().roce_port(remote)
+        self.inner.first_worker().roce_port(remote)
     }
 
     /// Listens for connections at [`Engine::local_addr`]. Up to `backlog` requests wait to be

@@ -1,5 +1,6 @@
 //! The state of an engine that every object created with it shares.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use braid_lb::HostLoads;
 use braid_transport::{PdId, Region};
+use braid_wire::DEFAULT_PORT;
 
 use crate::attributes::DatapathAttributes;
 use crate::clock::{Clock, deadline};
@@ -15,7 +17,7 @@ use crate::config::EngineConfig;
 use crate::config_check::check;
 use crate::counters::WorkerCounters;
 use crate::cuda::{self, Context, CudaError};
-use crate::datapaths::{EnginePlan, Opening};
+use crate::datapaths::{Datapath, EnginePlan, Opening};
 use crate::drivers::Drivers;
 use crate::error::EngineError;
 use crate::events::AsyncEvents;
@@ -27,7 +29,9 @@ use crate::qp_numbers::{QpNumber, QpNumbers};
 use crate::random;
 use crate::signals::Signals;
 use crate::verbs::Device;
-use crate::worker::{LocalRails, PathPlan, SetUpPlan, WorkerCell, WorkerControl, WorkerParts};
+use crate::worker::{
+    LocalRails, PathPlan, RoceAddrs, SetUpPlan, WorkerCell, WorkerControl, WorkerParts,
+};
 
 /// The state of an engine that every object created with it shares. Workers and their threads do
 /// not, so the last handle that is dropped ends them.
@@ -139,6 +143,7 @@ impl EngineInner {
             self.local_addr = rails.first().local_addr();
             self.attributes = DatapathAttributes::new(caps[0], config.datapath.protocols());
         }
+        let roce = roce_addrs(config, &counters, &signals);
         let parts = WorkerParts {
             plan: SetUpPlan {
                 instance,
@@ -167,6 +172,7 @@ impl EngineInner {
             counters: counters.clone(),
             events: self.events.clone(),
             regions: self.regions.cache(),
+            roce,
         };
         self.counters.push(counters);
         self.workers.push(Arc::new(WorkerCell::new(parts)));
@@ -327,6 +333,39 @@ impl EngineInner {
             thread::sleep(Duration::from_millis(1));
         }
     }
+}
+
+/// The addresses at which a worker can receive RoCEv2 packets. It opens UDP port 4791 of the
+/// engine's addresses if a peer sends there.
+fn roce_addrs(
+    config: &EngineConfig,
+    counters: &Arc<WorkerCounters>,
+    signals: &Arc<Signals>,
+) -> RoceAddrs {
+    let (addr, second) = (SocketAddr::new(config.bind.ip(), DEFAULT_PORT), config.second_addr);
+    let (receive_buffer, faults) = (config.receive_buffer, config.faults);
+    let (counters, signals) = (counters.clone(), signals.clone());
+    let open = move || {
+        let opened = Datapath::Udp.open(&Opening {
+            addr,
+            second_addr: second,
+            worker: 0,
+            rail: 0,
+            paths: 0,
+            mtu: None,
+            receive_buffer,
+            discover: false,
+            faults,
+            device: None,
+            counters: &counters,
+            signals: &signals,
+        });
+        opened.map_err(|error| match error {
+            EngineError::Bind { source, .. } => source,
+            error => io::Error::other(error),
+        })
+    };
+    RoceAddrs { second, open: Box::new(open) }
 }
 
 /// The address of each rail.

@@ -34,6 +34,9 @@ pub struct RoceRemote {
     pub port: u16,
     /// The peer's queue pair number.
     pub qp: QpId,
+    /// The number by which the peer knows this end's queue pair. `None`, the default: its
+    /// [`crate::QueuePair::number`]. Programs that number queue pairs themselves set it.
+    pub own_qp: Option<QpId>,
     /// The first PSN that the peer sends (`rq_psn` of verbs; 24 bits). Default: 0.
     pub recv_psn: u32,
     /// The first PSN that this end sends (`sq_psn` of verbs; 24 bits). Default: 0.
@@ -62,6 +65,7 @@ impl RoceRemote {
             gid,
             port: DEFAULT_PORT,
             qp,
+            own_qp: None,
             recv_psn: 0,
             send_psn: 0,
             mtu: None,
@@ -105,14 +109,28 @@ pub enum RoceError {
          create another engine without a key for it"
     )]
     Keyed,
-    /// The engine receives at another port than the peer sends to.
-    #[error(
-        "RoCEv2 peers send to UDP port 4791, and this queue pair receives at {local}; create the \
-         engine with `bind` on port 4791 and one thread"
-    )]
+    /// The port that the peer sends to cannot be opened.
+    #[error("cannot receive RoCEv2 packets at {local}: {source}; {}", port_remedy(source))]
     Port {
         /// The receiving address.
         local: SocketAddr,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// The peer would know two queue pairs by one number.
+    #[error("another queue pair of this engine has the number {number} already; take another one")]
+    Number {
+        /// The number.
+        number: QpId,
+    },
+    /// Work requests were posted before the parameters of sending changed.
+    #[error(
+        "queue pair {qp} has no RoCEv2 connection, or work requests were posted to it; set the \
+         parameters of sending before"
+    )]
+    Sending {
+        /// The number of the queue pair.
+        qp: QpId,
     },
     /// The GID belongs to the other IP version.
     #[error(
@@ -159,6 +177,17 @@ pub enum RoceError {
         /// The state of the queue pair.
         state: QpState,
     },
+}
+
+/// The remedy if the UDP port of RoCEv2 cannot be opened.
+fn port_remedy(source: &io::Error) -> &'static str {
+    if source.kind() == io::ErrorKind::AddrInUse {
+        "another process or engine has the port (`ss -uanp`), or the kernel has it for \
+         Soft-RoCE: end that program or unload the module (`rmmod rdma_rxe`), or run in a network \
+         namespace of your own"
+    } else {
+        remedy(source)
+    }
 }
 
 /// Bytes of the largest datagram with this path MTU.

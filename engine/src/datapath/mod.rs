@@ -195,6 +195,13 @@ pub(crate) struct Taken {
     pub(crate) is_more: bool,
 }
 
+impl Taken {
+    /// The results of two datapaths together.
+    pub(crate) fn and(self, other: Taken) -> Taken {
+        Taken { packets: self.packets + other.packets, is_more: self.is_more || other.is_more }
+    }
+}
+
 /// The result of sending segments.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Sent {

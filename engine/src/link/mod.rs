@@ -117,6 +117,17 @@ pub(crate) struct LinkLosses {
     pub(crate) injected: u64,
 }
 
+impl LinkLosses {
+    /// The losses of two links.
+    pub(crate) fn and(self, other: LinkLosses) -> LinkLosses {
+        LinkLosses {
+            overflowed: self.overflowed + other.overflowed,
+            unreachable: self.unreachable + other.unreachable,
+            injected: self.injected + other.injected,
+        }
+    }
+}
+
 /// Moves batches of datagrams. One thread owns a link.
 pub(crate) trait Link: Send {
     /// The capabilities of the link.

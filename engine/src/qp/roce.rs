@@ -43,6 +43,17 @@ impl QueuePair {
     /// # Errors
     /// See [`RoceError`]. The queue pair is unchanged, or in INIT.
     pub fn connect_roce(&self, remote: &RoceRemote) -> Result<(), RoceError> {
-        self.worker().control().connect_roce(self.index(), remote)
+        self.worker().connect_roce(self.index(), remote)
+    }
+
+    /// Replaces the parameters of sending of a RoCEv2 connection: `send_psn`, `max_rd_atomic`,
+    /// `ack_timeout`, `retry_count` and `window` of `remote`. Programs for verbs name them in the
+    /// transition to RTS, when the queue pair receives already.
+    ///
+    /// # Errors
+    /// [`RoceError::Sending`]: the queue pair has no RoCEv2 connection, or a work request was
+    /// posted to it.
+    pub fn set_roce_sending(&self, remote: &RoceRemote) -> Result<(), RoceError> {
+        self.worker().control().set_roce_sending(self.index(), remote)
     }
 }

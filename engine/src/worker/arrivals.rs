@@ -11,7 +11,7 @@ use braid_transport::{
 };
 use braid_wire::{
     Ack, Control, ControlKind, Crc, Credit, DataHeader, DataRun, DecodeError, Packet, Part, PathId,
-    Probe, QpId, RailId, RcPacket, SealedOffer, Setup, Time, Token,
+    Probe, QpId, RailId, SealedOffer, Setup, Time, Token,
 };
 use smallvec::SmallVec;
 
@@ -21,7 +21,7 @@ use super::landing::ArrivalMemory;
 use super::listening::ListenState;
 use super::outbox::Outbox;
 use super::peers::Peers;
-use super::qps::{QpLocation, QpTable};
+use super::qps::QpTable;
 use super::rails::egress;
 use super::sessions::{Addressee, DisconnectAddress, Sessions};
 use crate::counters::WorkerCounters;
@@ -538,28 +538,6 @@ impl Arrivals<'_> {
         if let Some(to) = to.and_then(|ended| ended.addrs.on(rail)).or(from) {
             let session = envelope.and_then(|end| self.sessions.get_mut(end));
             self.outbox.control(rail, to, &control, session);
-        }
-    }
-
-    /// Takes a packet of plain RoCEv2. `place`: its place among those that arrived with it.
-    #[cold]
-    fn roce(&mut self, from: Option<SocketAddr>, bytes: &[u8], place: usize) {
-        let Ok(packet) = RcPacket::decode(bytes) else { return self.counters.malformed.add(1) };
-        let Some(entry) = self.qps.get(packet.header.qp) else {
-            return self.counters.unknown_qp.add(1);
-        };
-        let QpLocation::Roce(roce) = &entry.place else { return self.counters.wrong_token.add(1) };
-        let Some(from) = from.filter(|from| roce.is_peer(*from)) else {
-            return self.counters.wrong_source.add(1);
-        };
-        if !roce.is_intact(from, bytes, place) {
-            return self.counters.payload_check.add(1);
-        }
-        let Some(roce) = entry.roce_for(&packet.header, self.events) else { return };
-        match roce.take(self.now, &packet, &self.memory.checked) {
-            Admit::Take(_) => {}
-            Admit::Duplicate => self.counters.duplicates.add(1),
-            Admit::Refuse(_) | Admit::Singly => self.counters.refused.add(1),
         }
     }
 

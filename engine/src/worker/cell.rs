@@ -1,9 +1,10 @@
 //! The lock around a worker, fair to control operations, and the loop of the thread that drives it.
 
+use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, LockResult, Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, LockResult, Mutex, MutexGuard, OnceLock, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,7 @@ use super::{Worker, WorkerParts};
 use crate::busy_wait::BusyWait;
 use crate::clock::Clock;
 use crate::event_fd::{EventFd, USUAL_FDS, sleep_on};
+use crate::roce::{RoceError, RocePort, RoceRemote};
 use crate::signals::Signals;
 
 /// Longest sleep of a driver that the datapath or other threads cannot wake.
@@ -35,6 +37,8 @@ pub(crate) struct WorkerCell {
     /// long as the worker, and the worker lives as long as the cell. `None`: a rail has no
     /// descriptor and must be polled.
     ready: Option<Vec<RawFd>>,
+    /// The descriptors of the port of RoCEv2, once it is open. They live as long as the worker.
+    roce_ready: OnceLock<Vec<RawFd>>,
 }
 
 /// Access to the worker for a control operation. Dropping it wakes a sleeping driver, which then
@@ -52,7 +56,8 @@ impl WorkerCell {
         let ready = ready.map(|fds| fds.iter().map(AsRawFd::as_raw_fd).collect());
         let worker = Mutex::new(worker);
         let (control_waiting, busy_wait) = (AtomicU32::new(0), BusyWait::new(PATIENT_ROUNDS));
-        WorkerCell { worker, control_waiting, busy_wait, signals, clock, ready }
+        let roce_ready = OnceLock::new();
+        WorkerCell { worker, control_waiting, busy_wait, signals, clock, ready, roce_ready }
     }
 
     pub(crate) fn signals(&self) -> &Arc<Signals> {
@@ -79,6 +84,30 @@ impl WorkerCell {
     pub(crate) fn control(&self) -> WorkerControl<'_> {
         let worker = Some(self.lock_for_control().expect(PANICKED));
         WorkerControl { worker, signals: &self.signals }
+    }
+
+    /// Returns the worker's end of RoCEv2 connections to `to`, see [`Worker::roce_port`].
+    pub(crate) fn roce_port(&self, to: SocketAddr) -> Result<RocePort, RoceError> {
+        let mut worker = self.control();
+        let port = worker.roce_port(to);
+        self.await_roce(&worker);
+        port
+    }
+
+    /// Connects a queue pair to a RoCEv2 peer, see [`Worker::connect_roce`].
+    pub(crate) fn connect_roce(&self, index: usize, to: &RoceRemote) -> Result<(), RoceError> {
+        let mut worker = self.control();
+        let connected = worker.connect_roce(index, to);
+        self.await_roce(&worker);
+        connected
+    }
+
+    /// Lets drivers that sleep wake up for the port of RoCEv2, if it is open. Dropping `worker`
+    /// wakes those that sleep now.
+    fn await_roce(&self, worker: &Worker) {
+        if let Some(ready) = worker.roce_readiness() {
+            self.roce_ready.get_or_init(|| ready.iter().map(AsRawFd::as_raw_fd).collect());
+        }
     }
 
     /// As [`WorkerCell::control`]; `None`: the worker has panicked.
@@ -198,7 +227,9 @@ impl WorkerCell {
         let most =
             if wakes { limit } else { Some(limit.unwrap_or(POLL_INTERVAL).min(POLL_INTERVAL)) };
         // SAFETY: the datapath, and with it its descriptors, lives as long as `self`.
-        let ready = self.ready.iter().flatten().map(|fd| unsafe { BorrowedFd::borrow_raw(*fd) });
+        let borrow = |fd: &RawFd| unsafe { BorrowedFd::borrow_raw(*fd) };
+        let roce = self.roce_ready.get().into_iter().flatten();
+        let ready = self.ready.iter().flatten().chain(roce).map(borrow);
         let all: SmallVec<[BorrowedFd<'_>; USUAL_FDS]> =
             event.map(AsFd::as_fd).into_iter().chain(ready).collect();
         sleep_on(&all, most);

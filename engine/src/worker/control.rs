@@ -1,6 +1,7 @@
 //! Control operations on queue pairs and memory. The caller holds the worker's lock.
 
 use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use braid_keys::Session;
@@ -8,7 +9,7 @@ use braid_transport::{
     AttemptId, OooDegrees, QpAttributes, QpConfig, QpCounters, QpState, QueuePair, Remote,
     StateError,
 };
-use braid_wire::{QpId, Token};
+use braid_wire::{DEFAULT_PORT, QpId, Token};
 
 use super::Worker;
 use super::announce::log_end;
@@ -18,6 +19,7 @@ use super::rails::PeerAddrs;
 use super::roce::roce_port;
 use super::roce_qp::RoceQp;
 use crate::cuda::{Context, CudaError, Lane};
+use crate::datapath::Datapath;
 use crate::paths_to::{PathRoute, PathsTo};
 use crate::qp::QpShared;
 use crate::random;
@@ -76,12 +78,30 @@ impl Worker {
         self.transmit(self.clock.now());
     }
 
-    /// Returns this worker's end of RoCEv2 connections to `to`.
-    pub(crate) fn roce_port(&self, to: SocketAddr) -> Result<RocePort, RoceError> {
-        match self.security {
-            Some(_) => Err(RoceError::Keyed),
-            None => roce_port(&self.rails, to, self.plan.protocols[0]),
+    /// Returns this worker's end of RoCEv2 connections to `to`. Opens the port that the peer sends
+    /// to if it is not one of the worker's yet.
+    pub(crate) fn roce_port(&mut self, to: SocketAddr) -> Result<RocePort, RoceError> {
+        if self.security.is_some() {
+            return Err(RoceError::Keyed);
         }
+        let rail = self.rails.first();
+        let protocol = self.plan.protocols[0];
+        rail.roce_batch(to).ok_or(RoceError::Datapath { protocol })?;
+        if to.port() == DEFAULT_PORT && rail.local_addr().port() != DEFAULT_PORT {
+            self.roce.open(rail.local_addr())?;
+        }
+        roce_port(self.roce_datapath(to), self.roce.addrs.second, to)
+    }
+
+    /// The datapath of RoCEv2 connections to `to`, which is open.
+    pub(super) fn roce_datapath(&self, to: SocketAddr) -> &dyn Datapath {
+        let port = self.roce.port().filter(|_| to.port() == DEFAULT_PORT);
+        port.unwrap_or_else(|| self.rails.first())
+    }
+
+    /// The descriptors of the port of RoCEv2, if it is open beside the rails.
+    pub(super) fn roce_readiness(&self) -> Option<Vec<BorrowedFd<'_>>> {
+        self.roce.port()?.readiness()
     }
 
     /// Connects queue pair `index` to a RoCEv2 peer: RTS.
@@ -93,10 +113,13 @@ impl Worker {
         let to = remote.addr();
         let port = self.roce_port(to)?;
         let mtu = remote.mtu.unwrap_or(port.mtu);
-        let mut pair = self.rails.first().pair(to);
+        let mut pair = self.roce_datapath(to).pair(to);
         if mtu > port.mtu {
-            let route = self.rails.first().max_datagram(pair).unwrap_or(0);
+            let route = self.roce_datapath(to).max_datagram(pair).unwrap_or(0);
             return Err(RoceError::PathMtu { gid: to.ip(), mtu, route });
+        }
+        if let Some(number) = remote.own_qp.filter(|number| self.qps.has_roce_number(*number)) {
+            return Err(RoceError::Number { number });
         }
         let entry = self.qps.at(index).expect("a queue pair with a handle exists");
         let (id, state) = (entry.shared.id, entry.shared.state());
@@ -120,8 +143,23 @@ impl Worker {
         entry.remote_addrs = Some(PeerAddrs::from(pair));
         entry.mirror_state(&self.peers);
         self.roce.insert(index);
+        self.qps.set_roce_number(id, remote.own_qp);
         tracing::info!(qp = %id, peer = %to, remote = %remote.qp, %mtu, "connected over RoCEv2");
         Ok(())
+    }
+
+    /// Replaces the parameters of sending of a RoCEv2 connection.
+    pub(crate) fn set_roce_sending(
+        &mut self,
+        index: usize,
+        remote: &RoceRemote,
+    ) -> Result<(), RoceError> {
+        let entry = self.qps.at(index).expect("a queue pair with a handle exists");
+        let qp = entry.shared.id;
+        let QpLocation::Roce(roce) = &mut entry.place else {
+            return Err(RoceError::Sending { qp });
+        };
+        if roce.set_sending(remote) { Ok(()) } else { Err(RoceError::Sending { qp }) }
     }
 
     /// Moves a RoCEv2 queue pair to ERR, after the packets that can leave now. RoCEv2 has no
@@ -142,11 +180,14 @@ impl Worker {
     fn leave_roce_peer(&mut self, index: usize) {
         let Some(entry) = self.qps.at(index) else { return };
         let place = std::mem::replace(&mut entry.place, QpLocation::vacant());
+        let mut number = None;
         if let QpLocation::Roce(roce) = place {
+            number = roce.number();
             entry.place = QpLocation::Unbound(Box::new(roce.qp.into_unconnected()));
         }
         entry.remote_addrs = None;
         self.roce.remove(index);
+        self.qps.forget_roce_number(number);
     }
 
     /// Changes the state of a queue pair, except to RESET; see [`Worker::reset`].

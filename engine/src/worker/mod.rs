@@ -25,6 +25,7 @@ mod rails;
 mod reachability;
 mod reassembly;
 mod roce;
+mod roce_arrivals;
 mod roce_qp;
 mod sessions;
 mod set_up;
@@ -65,6 +66,7 @@ pub(crate) use attendant::{PollActivity, attend};
 pub(crate) use cell::{WorkerCell, WorkerControl};
 pub(crate) use peers::PathPlan;
 pub(crate) use rails::{LocalRails, PeerAddrs};
+pub(crate) use roce::RoceAddrs;
 pub(crate) use set_up::SetUpPlan;
 
 /// Batches of arrivals, 64 KiB each, that are taken before the worker sends again.
@@ -132,6 +134,7 @@ pub(crate) struct WorkerParts {
     pub(crate) counters: Arc<WorkerCounters>,
     pub(crate) events: Arc<AsyncEvents>,
     pub(crate) regions: RegionCache,
+    pub(crate) roce: RoceAddrs,
 }
 
 /// The result of receiving in one round.
@@ -153,7 +156,7 @@ impl Worker {
             signals: parts.signals,
             activity: parts.activity,
             outbox: Outbox::default(),
-            roce: RoceMembers::default(),
+            roce: RoceMembers::new(parts.roce),
             counters: parts.counters,
             events: parts.events,
             regions: parts.regions,
@@ -242,7 +245,10 @@ impl Worker {
 
     /// Copies the datapath's losses to the counters.
     pub(crate) fn publish_losses(&self) {
-        let losses = self.rails.losses();
+        let mut losses = self.rails.losses();
+        if let Some(port) = self.roce.port() {
+            losses = losses.and(port.losses());
+        }
         self.counters.overflowed.set(losses.overflowed);
         self.counters.unreachable.set(losses.unreachable);
         self.counters.injected.set(losses.injected);
@@ -266,7 +272,10 @@ impl Worker {
         if self.roce.is_empty() {
             return earliest;
         }
-        self.roce.next_timeout(&self.qps).into_iter().chain(earliest).min()
+        let due = self.roce.port().and_then(|port| port.next_due());
+        let due = due.map(|due| self.clock.time_of(due));
+        let timeout = self.roce.next_timeout(&self.qps);
+        timeout.into_iter().chain(due).chain(earliest).min()
     }
 
     /// Descriptors that become readable when a packet arrives. `None`: the worker has to poll.
@@ -356,8 +365,12 @@ impl Worker {
                 events: &self.events,
                 effects: ArrivalEffects { is_ack_due: intake.is_ack_due, has_failed: false },
             };
-            let taken =
+            let mut taken =
                 self.rails.receive(now, regions, &mut |rail, arrived| arrivals.take(rail, arrived));
+            if let Some(port) = self.roce.port_mut() {
+                let roce = port.receive(now, regions, &mut |arrived| arrivals.take_roce(&arrived));
+                taken = taken.and_then(|taken| Ok(taken.and(roce?)));
+            }
             let Taken { packets, is_more } = taken.unwrap_or_else(|error| {
                 tracing::warn!(%error, "receiving failed");
                 Taken::default()

@@ -1,6 +1,6 @@
 //! The queue pairs of a worker.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
@@ -31,6 +31,8 @@ pub(crate) struct QpTable {
     places: Box<[u16; 1 << 16]>,
     entries: Vec<Option<Box<QpEntry>>>,
     reassembly: Reassembly,
+    /// The queue pairs that their RoCEv2 peers know by other numbers than the engine's.
+    roce_numbers: HashMap<QpId, QpId>,
 }
 
 /// A queue pair as its worker sees it.
@@ -93,7 +95,8 @@ impl Default for QpTable {
         // The system provides zeroed pages one by one as they are written.
         let places = vec![0; 1 << 16].into_boxed_slice().try_into();
         let places = places.expect("it is as long as the array");
-        QpTable { places, entries: Vec::new(), reassembly: Reassembly::default() }
+        let (entries, reassembly, roce_numbers) = Default::default();
+        QpTable { places, entries, reassembly, roce_numbers }
     }
 }
 
@@ -112,6 +115,26 @@ impl QpTable {
         let entry = self.entries.get_mut(index)?.take();
         entry.iter().for_each(|entry| self.reassembly.forget(entry.shared.id));
         entry
+    }
+
+    /// The queue pair that a RoCEv2 peer knows by this number.
+    pub(super) fn of_roce_number(&mut self, number: QpId) -> Option<&mut QpEntry> {
+        let id = self.roce_numbers.get(&number).copied().unwrap_or(number);
+        self.get(id)
+    }
+
+    /// Whether a RoCEv2 peer knows another queue pair by this number.
+    pub(super) fn has_roce_number(&self, number: QpId) -> bool {
+        self.roce_numbers.contains_key(&number)
+    }
+
+    /// Enters the number by which the peer of a RoCEv2 queue pair knows it, if it has one.
+    pub(super) fn set_roce_number(&mut self, id: QpId, number: Option<QpId>) {
+        self.roce_numbers.extend(number.map(|number| (number, id)));
+    }
+
+    pub(super) fn forget_roce_number(&mut self, number: Option<QpId>) {
+        number.map(|number| self.roce_numbers.remove(&number));
     }
 
     /// The RoCEv2 connection of the queue pair in this place.

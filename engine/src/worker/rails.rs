@@ -235,8 +235,7 @@ impl LocalRails {
                     sink(id, arrived);
                 }
             })?;
-            all.packets += taken.packets;
-            all.is_more |= taken.is_more;
+            all = all.and(taken);
         }
         Ok(all)
     }
@@ -308,11 +307,7 @@ impl LocalRails {
 
     /// Packets lost so far on all rails.
     pub(crate) fn losses(&self) -> Losses {
-        self.list.iter().map(|rail| rail.losses()).fold(Losses::default(), |a, b| Losses {
-            overflowed: a.overflowed + b.overflowed,
-            unreachable: a.unreachable + b.unreachable,
-            injected: a.injected + b.injected,
-        })
+        self.list.iter().map(|rail| rail.losses()).fold(Losses::default(), Losses::and)
     }
 }
 

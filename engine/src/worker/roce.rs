@@ -1,5 +1,6 @@
 //! The queue pairs of a worker that speak plain RoCEv2: their batches, timers and events.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use braid_transport::{Regions, RoceMtu};
@@ -9,20 +10,32 @@ use super::peers::Peers;
 use super::qps::QpTable;
 use super::rails::LocalRails;
 use super::roce_qp::Train;
-use crate::datapath::{Room, Via};
+use crate::datapath::{Datapath, Room, Via};
 use crate::events::AsyncEvents;
 use crate::roce::{RoceError, RocePort};
 
 /// Batches sent before the worker receives again.
 const BATCHES: usize = 16;
 
-/// The members by their indices in the table of queue pairs.
-#[derive(Default)]
+/// Opens a datapath at the UDP port of RoCEv2, for a worker that receives elsewhere.
+pub(crate) type OpenRocePort = Box<dyn Fn() -> io::Result<Box<dyn Datapath>> + Send>;
+
+/// The addresses at which a worker can receive RoCEv2 packets.
+pub(crate) struct RoceAddrs {
+    /// The second address of the engine, of the other IP version.
+    pub(crate) second: Option<IpAddr>,
+    pub(crate) open: OpenRocePort,
+}
+
+/// The members by their indices in the table of queue pairs, and their port.
 pub(crate) struct RoceMembers {
     indices: Vec<usize>,
     /// The queue pair that sends first.
     turn: usize,
     train: Train,
+    pub(super) addrs: RoceAddrs,
+    /// The port of RoCEv2 of a worker that receives elsewhere. It stays open.
+    port: Option<Box<dyn Datapath>>,
 }
 
 /// The outcome of sending.
@@ -34,9 +47,35 @@ pub(super) struct RoceTurn {
 }
 
 impl RoceMembers {
+    pub(super) fn new(addrs: RoceAddrs) -> Self {
+        let (indices, train) = (Vec::new(), Train::default());
+        RoceMembers { indices, turn: 0, train, addrs, port: None }
+    }
+
+    /// The port of RoCEv2, if it is open beside the rails.
+    #[inline]
+    pub(super) fn port_mut(&mut self) -> Option<&mut dyn Datapath> {
+        self.port.as_mut().map(|port| &mut **port as &mut dyn Datapath)
+    }
+
+    pub(super) fn port(&self) -> Option<&dyn Datapath> {
+        self.port.as_deref().map(|port| port as &dyn Datapath)
+    }
+
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.indices.is_empty()
+    }
+
+    /// Opens the port of RoCEv2 unless it is open. `local`: where the worker receives.
+    pub(super) fn open(&mut self, local: SocketAddr) -> Result<(), RoceError> {
+        if self.port.is_none() {
+            let local = SocketAddr::new(local.ip(), DEFAULT_PORT);
+            let opened = (self.addrs.open)().map_err(|source| RoceError::Port { local, source })?;
+            tracing::info!(%local, "receives RoCEv2, too");
+            self.port = Some(opened);
+        }
+        Ok(())
     }
 
     pub(super) fn insert(&mut self, index: usize) {
@@ -60,15 +99,25 @@ impl RoceMembers {
         let count = self.indices.len();
         self.turn = self.turn.wrapping_add(1);
         self.train.bytes.reserve(most.0);
-        let (mut worked, mut batches) = (false, 0);
-        for step in 0..count {
+        let mut result = RoceTurn::default();
+        let mut batches = 0;
+        'members: for step in 0..count {
             let index = self.indices[(self.turn + step) % count];
             while batches < BATCHES {
-                if matches!(rails.make_room(), Room::Full | Room::DeviceFull) {
-                    return RoceTurn { worked, is_full: true };
-                }
                 let Some(member) = qps.roce_mut(index) else { break };
-                let (to, datapath) = (member.to(), rails.of(RailId::FIRST));
+                let room = match &mut self.port {
+                    Some(port) if member.uses_port() => port.make_room(),
+                    _ => rails.make_room(),
+                };
+                if matches!(room, Room::Full | Room::DeviceFull) {
+                    result.is_full = true;
+                    break 'members;
+                }
+                let to = member.to();
+                let datapath: &mut dyn Datapath = match &mut self.port {
+                    Some(port) if member.uses_port() => &mut **port,
+                    _ => rails.of(RailId::FIRST),
+                };
                 let Some(batch) = datapath.roce_batch(to.remote) else { break };
                 self.train.begin(batch, most);
                 member.fill(now, &mut self.train, regions);
@@ -77,11 +126,14 @@ impl RoceMembers {
                 }
                 let Train { bytes, segment_len, .. } = &mut self.train;
                 datapath.send_alone(to, Via::Port, bytes, *segment_len);
-                worked = true;
+                result.worked = true;
                 batches += 1;
             }
         }
-        RoceTurn { worked, is_full: false }
+        if let Some(port) = &mut self.port {
+            result.is_full |= !port.flush();
+        }
+        result
     }
 
     /// Runs the timers. Returns whether one was due.
@@ -114,26 +166,21 @@ impl RoceMembers {
     }
 }
 
-/// Returns a worker's end of RoCEv2 connections to `to`. `protocol`: of its datapath.
+/// Returns the end of RoCEv2 connections to `to` of a datapath that carries them. `second`: its
+/// second address.
 pub(super) fn roce_port(
-    rails: &LocalRails,
+    datapath: &dyn Datapath,
+    second: Option<IpAddr>,
     to: SocketAddr,
-    protocol: &'static str,
 ) -> Result<RocePort, RoceError> {
-    let rail = rails.first();
-    let (local, gid) = (rail.local_addr(), to.ip());
-    if rail.roce_batch(to).is_none() {
-        return Err(RoceError::Datapath { protocol });
-    }
+    let (pair, gid, mut local) = (datapath.pair(to), to.ip(), datapath.local_addr());
+    let leads = |ip: &IpAddr| ip.to_canonical().is_ipv4() == gid.is_ipv4();
     let is_dual = local.ip().is_unspecified() && local.is_ipv6();
-    if local.ip().to_canonical().is_ipv4() != gid.is_ipv4() && !is_dual {
-        return Err(RoceError::Family { gid, local });
-    }
-    if to.port() == DEFAULT_PORT && local.port() != DEFAULT_PORT {
-        return Err(RoceError::Port { local });
+    if !leads(&local.ip()) && !is_dual {
+        local.set_ip(second.filter(leads).ok_or(RoceError::Family { gid, local })?);
     }
     let unreachable = |source| RoceError::Unreachable { gid, source };
-    let route = rail.max_datagram(rail.pair(to)).map_err(unreachable)?;
+    let route = datapath.max_datagram(pair).map_err(unreachable)?;
     let least = RoceMtu::B256;
     let mtu = RoceMtu::within(route).ok_or(RoceError::PathMtu { gid, mtu: least, route })?;
     let own = match local.ip().is_unspecified() {

@@ -10,7 +10,7 @@ use braid_transport::{
     AddrPair, Admit, EndCause, Landing, QueuePair, RcArrival, RcQp, RcRemote, RcTransmit, Regions,
     RoceMtu,
 };
-use braid_wire::{ICRC_LEN, IcrcEnds, RcHeader, RcPacket, Time};
+use braid_wire::{DEFAULT_PORT, ICRC_LEN, IcrcEnds, QpId, RcHeader, RcPacket, Time};
 
 use super::{device, landing};
 use crate::cuda;
@@ -30,6 +30,8 @@ pub(crate) struct RoceQp {
     /// The addresses of outgoing packets.
     ends: IcrcEnds,
     mtu: RoceMtu,
+    /// The number by which the peer knows this queue pair, unless it is the engine's.
+    number: Option<QpId>,
     /// A packet that did not fit the batch before.
     held: Option<RcTransmit>,
 }
@@ -45,19 +47,26 @@ impl RoceQp {
         (port, mtu): (&RocePort, RoceMtu),
         to: AddrPair,
     ) -> Result<Self, Box<QueuePair>> {
-        let remote = RcRemote {
-            qp: remote.qp,
-            send_psn: remote.send_psn,
-            recv_psn: remote.recv_psn,
-            mtu,
-            max_rd_atomic: remote.max_rd_atomic.max(1),
-            ack_timeout: remote.ack_timeout.min(braid_transport::MAX_TIMER),
-            retry_count: remote.retry_count,
-            window: remote.window.max(1),
-        };
+        let number = remote.own_qp;
         let from = SocketAddr::new(port.gid, port.port);
         let ends = IcrcEnds { from, to: to.remote };
-        Ok(RoceQp { qp: RcQp::new(qp, remote)?, to, ends, mtu, held: None })
+        let qp = RcQp::new(qp, rc_remote(remote, mtu))?;
+        Ok(RoceQp { qp, to, ends, mtu, number, held: None })
+    }
+
+    /// Replaces the parameters of sending. Returns false if a work request was posted before.
+    pub(super) fn set_sending(&mut self, remote: &RoceRemote) -> bool {
+        self.qp.set_sending(&rc_remote(remote, self.mtu))
+    }
+
+    /// The number by which the peer knows this queue pair, unless it is the engine's.
+    pub(super) fn number(&self) -> Option<QpId> {
+        self.number
+    }
+
+    /// Whether the peer sends to the UDP port of RoCEv2, and not to one that was agreed on.
+    pub(super) fn uses_port(&self) -> bool {
+        self.to.remote.port() == DEFAULT_PORT
     }
 
     /// The peer, and the local address.
@@ -120,6 +129,20 @@ impl RoceQp {
                 None => self.qp.unreadable(&next.header),
             }
         }
+    }
+}
+
+/// The peer's end for the protocol.
+fn rc_remote(remote: &RoceRemote, mtu: RoceMtu) -> RcRemote {
+    RcRemote {
+        qp: remote.qp,
+        send_psn: remote.send_psn,
+        recv_psn: remote.recv_psn,
+        mtu,
+        max_rd_atomic: remote.max_rd_atomic.max(1),
+        ack_timeout: remote.ack_timeout.min(braid_transport::MAX_TIMER),
+        retry_count: remote.retry_count,
+        window: remote.window.max(1),
     }
 }
 

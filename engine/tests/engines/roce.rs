@@ -149,6 +149,46 @@ fn shared_receive_queue_provides_the_receives() {
     assert_eq!(ids, [0, 1, 2, 3]);
 }
 
+#[test]
+fn peer_knows_a_queue_pair_by_the_number_that_it_was_told() {
+    let sides = [Side::new(&local(), |_| {}), Side::new(&local(), |_| {})];
+    let [a, b] = &sides;
+    let own = QpId::new(a.qp.number().get() ^ 0x12_3456);
+    let mut to_b = end_of(b, None);
+    to_b.own_qp = Some(own);
+    a.qp.connect_roce(&to_b).unwrap();
+    let mut to_a = end_of(a, None);
+    to_a.qp = own;
+    b.qp.connect_roce(&to_a).unwrap();
+    let other = a.pd.create_qp(QpOptions::new(&a.cq, &a.cq)).unwrap();
+    assert!(
+        matches!(other.connect_roce(&to_b), Err(RoceError::Number { number }) if number == own)
+    );
+    let [a, b] = sides;
+    let remote = b.memory.remote();
+    let pair = Pair { a, b, remote };
+    every_operation_arrives(&pair);
+    // The number is free again.
+    pair.a.qp.modify(QpState::Reset).unwrap();
+    other.connect_roce(&to_b).unwrap();
+}
+
+#[test]
+fn sending_parameters_follow_those_of_receiving() {
+    let sides = [Side::new(&local(), |_| {}), Side::new(&local(), |_| {})];
+    for (own, peer) in [(&sides[0], &sides[1]), (&sides[1], &sides[0])] {
+        let end = end_of(peer, None);
+        assert!(matches!(own.qp.set_roce_sending(&end), Err(RoceError::Sending { .. })));
+        let mut receiving = end;
+        (receiving.send_psn, receiving.retry_count, receiving.max_rd_atomic) = (5, 0, 0);
+        own.qp.connect_roce(&receiving).unwrap();
+        own.qp.set_roce_sending(&end).unwrap();
+    }
+    let [a, b] = sides;
+    let remote = b.memory.remote();
+    every_operation_arrives(&Pair { a, b, remote });
+}
+
 /// The text of the error of connecting an engine to a peer.
 fn refusal(config: &EngineConfig, gid: &str, change: impl FnOnce(&mut RoceRemote)) -> String {
     let engine = Engine::new(config.clone()).unwrap();
@@ -165,7 +205,6 @@ fn errors_name_the_remedy() {
     let tcp = EngineConfig { datapath: Datapath::Tcp, ..local() };
     for (config, gid, port, words) in [
         (&tcp, "127.0.0.1", 1, "create the engine with `udp`"),
-        (&local(), "127.0.0.1", 4791, "`bind` on port 4791"),
         (&local(), "::1", 1, "peer's GID of that version"),
     ] {
         let says = refusal(config, gid, |remote| remote.port = port);
