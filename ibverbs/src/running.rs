@@ -1,6 +1,7 @@
 //! The engine of an open device, and the state that the objects of the device share.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use braid::Engine;
@@ -26,6 +27,8 @@ pub(crate) struct Running {
     pub(crate) srqs: Srqs,
     pub(crate) inbox: Arc<Inbox>,
     numbers: Mutex<Numbers>,
+    /// Addresses at which Braid processes have answered.
+    braid_peers: Mutex<HashSet<SocketAddr>>,
 }
 
 impl Running {
@@ -55,6 +58,7 @@ impl Running {
             srqs: Srqs::default(),
             inbox: Arc::new(Inbox::new()?),
             numbers: Mutex::new(Numbers::new(slot)),
+            braid_peers: Mutex::default(),
         })
     }
 
@@ -70,6 +74,15 @@ impl Running {
 
     pub(crate) fn give_back(&self, number: u32) {
         self.numbers().give_back(number);
+    }
+
+    /// Whether a Braid process has answered at this address.
+    pub(crate) fn knows_braid_at(&self, addr: SocketAddr) -> bool {
+        self.braid_peers.lock().unwrap_or_else(PoisonError::into_inner).contains(&addr)
+    }
+
+    pub(crate) fn found_braid_at(&self, addr: SocketAddr) {
+        self.braid_peers.lock().unwrap_or_else(PoisonError::into_inner).insert(addr);
     }
 
     fn numbers(&self) -> MutexGuard<'_, Numbers> {

@@ -33,10 +33,23 @@ pub(crate) struct Settings {
     pub(crate) recovery: LossRecovery,
     /// The groups of interfaces that become one device each. Empty: every interface is a device.
     pub(crate) rails: Vec<Vec<String>>,
+    /// When reliable queue pairs speak plain RoCEv2.
+    pub(crate) roce: RoceUse,
     /// These three fields become the `security` of the engine.
     key: Option<SecretKey>,
     allowed_keys: Option<AllowList>,
     security: Option<KeyPurpose>,
+}
+
+/// The peers of reliable queue pairs to which the library speaks plain RoCEv2.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum RoceUse {
+    /// Peers that are not Braid.
+    Auto,
+    /// All peers.
+    Always,
+    /// No peer.
+    Never,
 }
 
 /// An environment variable with an invalid value.
@@ -70,6 +83,7 @@ const SETTINGS: &[(&str, Apply)] = &[
     ("BRAID_CC", |s, v| set(&mut s.cc, parsed(v))),
     ("BRAID_LOSS_RECOVERY", |s, v| set(&mut s.recovery, parsed(v))),
     (RAILS, |s, v| set(&mut s.rails, parsed(v).map(|names: RailNames| names.devices))),
+    ("BRAID_ROCE", |s, v| set(&mut s.roce, roce(v))),
     ("BRAID_MTU", |s, v| set(&mut s.engine.mtu, number(v, 8..=65_400).map(Some))),
     ("BRAID_CRC", |s, v| set(&mut s.engine.crc, crc(v).map(Some))),
     // The key file is read at once, so that an error is known before anything opens.
@@ -140,8 +154,9 @@ impl Settings {
         let engine = EngineConfig { progress, paths: 1, ..EngineConfig::default() };
         let (cc, recovery) = (CcConfig::default(), LossRecovery::GoBackN);
         let (key, allowed_keys, security) = (None, None, None);
-        let rails = Vec::new();
-        let mut settings = Settings { engine, cc, recovery, rails, key, allowed_keys, security };
+        let (rails, roce) = (Vec::new(), RoceUse::Auto);
+        let mut settings =
+            Settings { engine, cc, recovery, rails, roce, key, allowed_keys, security };
         for (name, apply) in SETTINGS {
             let Some(value) = value(name) else { continue };
             let value = text(name, value)?;
@@ -236,6 +251,15 @@ fn read_key(file: &str) -> Result<SecretKey, String> {
 
 fn read_allowed_keys(file: &str) -> Result<AllowList, String> {
     braid::read_allowed_keys(file).map_err(|error| error.to_string())
+}
+
+fn roce(value: &str) -> Result<RoceUse, String> {
+    match value {
+        "auto" => Ok(RoceUse::Auto),
+        "always" => Ok(RoceUse::Always),
+        "never" => Ok(RoceUse::Never),
+        _ => Err("accepted: auto, always, never".to_owned()),
+    }
 }
 
 fn crc(value: &str) -> Result<Crc, String> {

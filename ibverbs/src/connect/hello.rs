@@ -4,6 +4,9 @@ use crate::peer::Peer;
 
 const MAGIC: [u8; 4] = *b"BrVb";
 const LEN: usize = 49;
+/// The private data of a request that only asks whether a Braid process receives there. It names
+/// no queue pair, so every version rejects it.
+pub(super) const PROBE: &[u8] = b"BrVb probe";
 /// The purpose of the connection.
 const CONNECTED: u8 = 0;
 const DATAGRAMS: u8 = 1;
@@ -67,6 +70,7 @@ mod tests {
         bytes[44] = 2;
         assert_eq!(Hello::decode(&bytes), None);
         assert_eq!(Hello::decode(&[0; LEN]), None);
+        assert_eq!(Hello::decode(PROBE), None);
         assert_eq!(Hello::decode(&[]), None);
     }
 }

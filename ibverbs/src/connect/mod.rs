@@ -11,5 +11,6 @@ pub(crate) mod control;
 pub(crate) mod fuzzing;
 pub(crate) mod hello;
 pub(crate) mod inbox;
+pub(crate) mod probe;
 pub(crate) mod thread;
 mod watch;

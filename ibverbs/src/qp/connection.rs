@@ -21,6 +21,8 @@ pub(crate) struct QpConnection {
     /// The own end and the other one, as the program has named them. Known from RTR on.
     pub(crate) ends: Option<(Peer, Peer)>,
     pub(crate) is_connected: bool,
+    /// The other end speaks plain RoCEv2.
+    pub(crate) is_roce: bool,
     /// The receiving end of a queue pair that is connected to itself.
     pub(crate) twin: Option<braid::QueuePair>,
     /// The number of the attempt to connect. Results of earlier attempts are ignored.

@@ -18,8 +18,9 @@ use crate::connect::inbox::ControlMessage;
 impl QueuePair {
     /// A failed completion, as the program sees it. `None`: the completion waits.
     pub(crate) fn on_failure(&self, completion: Completion) -> Option<Completion> {
+        let is_noticed = !self.ended_unnoticed();
         let mut failures = self.failures();
-        if failures.seen || !self.ended_unnoticed() {
+        if failures.seen || is_noticed {
             failures.seen = true;
             return Some(completion);
         }
@@ -53,10 +54,11 @@ impl QueuePair {
     }
 
     /// Whether the engine has ended the queue pair for a reason that a NIC would not have noticed.
+    /// Over plain RoCEv2 the engine notices what a NIC does.
     fn ended_unnoticed(&self) -> bool {
         let cause = self.engine.error().map(|error| error.cause);
         use EndCause::{Peer, PeerGone, PeerSilent, PeerUnknown};
-        matches!(cause, Some(Peer | PeerSilent | PeerGone | PeerUnknown))
+        matches!(cause, Some(Peer | PeerSilent | PeerGone | PeerUnknown)) && !self.is_roce()
     }
 
     /// Releases the waiting completions, because the program has moved the queue pair to ERR.
@@ -89,7 +91,7 @@ impl QueuePair {
     /// The state that the program sees. `last_seen` is the last state that it has seen.
     pub(super) fn state_seen(&self, last_seen: u32) -> u32 {
         let has_failed = self.engine.state() == QpState::Error && last_seen != IBV_QPS_RESET;
-        let is_noticed = || self.failures().seen || !self.ended_unnoticed();
+        let is_noticed = || !self.ended_unnoticed() || self.failures().seen;
         if has_failed && is_noticed() { IBV_QPS_ERR } else { last_seen }
     }
 }

@@ -11,6 +11,7 @@ pub(crate) mod modify;
 mod places;
 pub(crate) mod queue_pair;
 pub(crate) mod queues;
+mod roce;
 mod sending;
 mod service;
 mod transition;

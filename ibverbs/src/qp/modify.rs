@@ -1,6 +1,7 @@
 //! `ibv_modify_qp` and `ibv_query_qp`.
 
 use std::ffi::c_int;
+use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -9,7 +10,8 @@ use braid_verbs::abi::{
     IBV_QP_ACCESS_FLAGS, IBV_QP_AV, IBV_QP_DEST_QPN, IBV_QP_MAX_DEST_RD_ATOMIC,
     IBV_QP_MAX_QP_RD_ATOMIC, IBV_QP_MIN_RNR_TIMER, IBV_QP_PATH_MTU, IBV_QP_PKEY_INDEX, IBV_QP_PORT,
     IBV_QP_RETRY_CNT, IBV_QP_RNR_RETRY, IBV_QP_STATE, IBV_QP_TIMEOUT, IBV_QPS_ERR, IBV_QPS_INIT,
-    IBV_QPS_RESET, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_SQD, ibv_qp, ibv_qp_attr, ibv_qp_init_attr,
+    IBV_QPS_RESET, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_SQD, ibv_global_route, ibv_qp, ibv_qp_attr,
+    ibv_qp_init_attr,
 };
 
 use super::attributes::Attributes;
@@ -78,11 +80,9 @@ fn check_values(qp: &QueuePair, new: &ibv_qp_attr, mask: u32) -> Result<(), Errn
         || (has(IBV_QP_PKEY_INDEX) && new.pkey_index != 0)
         || (has(IBV_QP_PATH_MTU) && !(1..=5).contains(&new.path_mtu))
         || (has(IBV_QP_AV)
-            && (new.ah_attr.is_global == 0
-                || new.ah_attr.port_num != 1
-                || qp.running.gids.source(route).is_err()))
+            && (new.ah_attr.is_global == 0 || new.ah_attr.port_num != 1 || !leads(qp, route)))
         || (has(IBV_QP_DEST_QPN) && new.dest_qp_num > MAX_NUMBER)
-        || is_out_of_range(new, mask);
+        || is_out_of_range(new, mask, qp.is_roce());
     if is_refused {
         return Err(Errno::INVALID);
     }
@@ -91,15 +91,29 @@ fn check_values(qp: &QueuePair, new: &ibv_qp_attr, mask: u32) -> Result<(), Errn
     if is_own && qp.queues.srq.is_none() { Err(Errno::UNSUPPORTED) } else { Ok(()) }
 }
 
-/// Whether a value exceeds its range. Timers have five bits, and counts of retries three. READs and
-/// atomics at a time are limited by the device.
-fn is_out_of_range(new: &ibv_qp_attr, mask: u32) -> bool {
+/// Whether packets of this route leave by the GID that it names.
+fn leads(qp: &QueuePair, route: &ibv_global_route) -> bool {
+    let leads = qp.running.gids.source(route).is_ok();
+    if !leads {
+        // SAFETY: both members of the union are plain bytes.
+        let gid = Ipv6Addr::from(unsafe { route.dgid.raw });
+        tracing::warn!(qp = qp.number, %gid, index = route.sgid_index,
+            "no GID of this index leads to the peer's: take another index (`-x`, `-g`)");
+    }
+    leads
+}
+
+/// Whether a value exceeds its range. Timers have five bits, and counts of retries three. The
+/// device limits READs and atomics at a time. Over RoCEv2 the peer alone limits those that this end
+/// asks for: perftest passes on the peer's number, 128 with rxe.
+fn is_out_of_range(new: &ibv_qp_attr, mask: u32, is_roce: bool) -> bool {
+    let most_asked = if is_roce { u8::MAX } else { MAX_RD_ATOMIC as u8 };
     let limits = [
         (IBV_QP_TIMEOUT, new.timeout, 31),
         (IBV_QP_MIN_RNR_TIMER, new.min_rnr_timer, 31),
         (IBV_QP_RETRY_CNT, new.retry_cnt, 7),
         (IBV_QP_RNR_RETRY, new.rnr_retry, 7),
-        (IBV_QP_MAX_QP_RD_ATOMIC, new.max_rd_atomic, MAX_RD_ATOMIC as u8),
+        (IBV_QP_MAX_QP_RD_ATOMIC, new.max_rd_atomic, most_asked),
         (IBV_QP_MAX_DEST_RD_ATOMIC, new.max_dest_rd_atomic, MAX_RD_ATOMIC as u8),
     ];
     let exceeds = |&(bit, value, most): &(u32, u8, u8)| mask & bit != 0 && value > most;
@@ -133,6 +147,7 @@ fn apply(qp: &Arc<QueuePair>, new: &Attributes, from: u32, to: u32) -> Result<()
         (IBV_QPS_INIT, IBV_QPS_RTR) if qp.datagrams.is_none() => begin(qp, new)?,
         (IBV_QPS_RTR, IBV_QPS_RTS) if qp.datagrams.is_some() => qp.set_sends(Sends::Posted),
         (IBV_QPS_RTR, IBV_QPS_RTS) => {
+            qp.set_roce_sending(new)?;
             let mut connection = qp.connection();
             qp.set_sends(Sends::Held);
             qp.post_held(&mut connection);
@@ -182,8 +197,11 @@ fn begin(qp: &Arc<QueuePair>, new: &Attributes) -> Result<(), Errno> {
     let route = &new.given.ah_attr.grh;
     let ours = Peer::new(&qp.running.gids.source(route)?, qp.number);
     let theirs = Peer::new(&route.dgid, new.given.dest_qp_num);
-    let twin = if ours == theirs { Some(qp.make_twin(new)?) } else { None };
     qp.engine.set_traffic_class(route.traffic_class);
+    if qp.connect_roce(new, (ours, theirs))? {
+        return Ok(());
+    }
+    let twin = if ours == theirs { Some(qp.make_twin(new)?) } else { None };
     let mut connection = qp.connection();
     (connection.ends, connection.twin) = (Some((ours, theirs)), twin);
     qp.running.send_control(ControlMessage::Connect(qp.number, connection.attempt));
