@@ -775,6 +775,49 @@ typedef struct braid_qp_counters {
     uint64_t untrue_acks;
 } braid_qp_counters;
 
+// The peer's end of a RoCEv2 connection, initialised by braid_roce_remote_init. The caller must
+// set `gid` and `qp`. The applications of the two ends exchange these values by other means.
+typedef struct braid_roce_remote {
+    // Set by braid_roce_remote_init.
+    size_t size;
+    // The peer's GID as an address, such as "192.0.2.7" or "::ffff:192.0.2.7".
+    const char *gid;
+    // The peer's queue pair number, 24 bits.
+    uint32_t qp;
+    // The number by which the peer knows the queue pair of this end. 0: `qp_num` of
+    // braid_qp_query.
+    uint32_t own_qp;
+    // The first PSN that the peer sends, 24 bits.
+    uint32_t recv_psn;
+    // The first PSN that this end sends, 24 bits.
+    uint32_t send_psn;
+    // The path MTU in bytes: 256, 512, 1024, 2048 or 4096, the same at both ends. 0: the largest
+    // that the route carries, see braid_engine_roce_port.
+    uint32_t mtu;
+    // Number of READs and atomics that this end may have outstanding at the peer, 1 to 255.
+    uint32_t max_rd_atomic;
+    // Number of retries without progress after which the queue pair fails, 0 to 255.
+    uint32_t retry_count;
+    // Number of packets that may be in flight, 1 to 65535.
+    uint32_t window;
+    // Time without an acknowledgement after which packets are sent again, in microseconds.
+    uint64_t ack_timeout_us;
+    // The UDP port at which the peer receives. RNICs and Soft-RoCE know only 4791.
+    uint32_t port;
+} braid_roce_remote;
+
+// The end of an engine of its RoCEv2 connections to a peer, which the peer has to be told.
+typedef struct braid_roce_port {
+    // Set it to sizeof(braid_roce_port).
+    size_t size;
+    // The GID from which packets leave, as an address.
+    char gid[BRAID_ADDR_LEN];
+    // The UDP port at which the engine receives.
+    uint32_t port;
+    // The largest path MTU in bytes that the route to the peer carries.
+    uint32_t mtu;
+} braid_roce_port;
+
 // A work request for a send queue.
 typedef struct braid_send_wr {
     // The id, which the completion returns.
@@ -1387,6 +1430,29 @@ int braid_connecting_result(struct braid_connecting *connecting, void *reply, si
 //
 // Threads: any; BRAID_ERR_BUSY while another thread is inside a call with it.
 int braid_connecting_close(struct braid_connecting *connecting);
+
+// Fills `remote` with the defaults, and the GID with NULL; `size` is sizeof(braid_roce_remote).
+//
+// Threads: any.
+int braid_roce_remote_init(struct braid_roce_remote *remote, size_t size);
+
+// Reads the end of the engine of RoCEv2 connections to the peer at `gid`, which receives at UDP
+// port `peer_port`. If that is 4791 and the engine receives elsewhere, it opens port 4791 too.
+//
+// Threads: any.
+int braid_engine_roce_port(const struct braid_engine *engine,
+                           const char *gid,
+                           uint32_t peer_port,
+                           struct braid_roce_port *port);
+
+// Connects to a peer that speaks plain RoCEv2: an RNIC, Soft-RoCE, or another engine. No packet is
+// exchanged. Receives have to be posted before the peer sends, see braid_qp_modify.
+//
+// RoCEv2 protects nothing: whoever sends packets with the peer's address and guesses the PSN and
+// the rkey writes to memory that the peer may write to.
+//
+// Threads: any, one at a time for a queue pair.
+int braid_qp_connect_roce(struct braid_qp *qp, const struct braid_roce_remote *remote);
 
 // Creates a listener at the engine's address. Up to `backlog` requests wait to be accepted. Other
 // initiators retry until their time-out. An engine has one listener at a time.

@@ -5,9 +5,9 @@ use std::ffi::c_int;
 use braid::{
     ConnectError, CqError, CreateCqError, CreateQpError, CudaError, DatapathError, DatapathKind,
     DestinationGroupsError, DiscoveryError, EndpointError, EngineError, GroupError, ListenError,
-    MalformedKey, MemoryError, PostError, RegisterError, SecurityError, StateError, UnknownCc,
-    UnknownEndpoint, UnknownLb, UnknownRailScheme, UnknownRecovery, UnknownSecurity, VerbsError,
-    VerbsSetupError, XdpSetupError,
+    MalformedKey, MemoryError, PostError, RegisterError, RoceError, SecurityError, StateError,
+    UnknownCc, UnknownEndpoint, UnknownLb, UnknownRailScheme, UnknownRecovery, UnknownSecurity,
+    VerbsError, VerbsSetupError, XdpSetupError,
 };
 
 use crate::error::*;
@@ -100,6 +100,8 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Connect(#[from] ConnectError),
     #[error(transparent)]
+    Roce(#[from] RoceError),
+    #[error(transparent)]
     Group(#[from] GroupError),
     #[error(transparent)]
     Discovery(#[from] DiscoveryError),
@@ -148,6 +150,7 @@ impl Failure {
             Failure::Register(error) => register_code(error),
             Failure::Post(error) => post_code(error),
             Failure::Connect(error) => connect_code(error),
+            Failure::Roce(error) => roce_code(error),
             Failure::Discovery(error) => discovery_code(error),
             Failure::Group(error) => crate::group::code(error),
             Failure::Range { .. }
@@ -270,6 +273,15 @@ fn connect_code(error: &ConnectError) -> c_int {
         ConnectError::Unreachable { .. } | ConnectError::PathMtu { .. } => BRAID_ERR_UNREACHABLE,
         ConnectError::State { .. } | ConnectError::AlreadyConnecting { .. } => BRAID_ERR_STATE,
         ConnectError::Cancelled { .. } => BRAID_ERR_CANCELLED,
+        _ => BRAID_ERR_INVALID,
+    }
+}
+
+fn roce_code(error: &RoceError) -> c_int {
+    match error {
+        RoceError::Port { .. } => BRAID_ERR_SYSTEM,
+        RoceError::PathMtu { .. } | RoceError::Unreachable { .. } => BRAID_ERR_UNREACHABLE,
+        RoceError::State { .. } | RoceError::Sending { .. } => BRAID_ERR_STATE,
         _ => BRAID_ERR_INVALID,
     }
 }

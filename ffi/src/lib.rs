@@ -48,6 +48,8 @@ mod qp;
 
 mod connecting;
 
+mod roce;
+
 mod listener;
 
 mod wr;
@@ -96,6 +98,7 @@ pub use qp::*;
 pub use qp_error::*;
 pub use qp_options::*;
 pub use remote::*;
+pub use roce::*;
 pub use version::*;
 pub use wc::*;
 pub use wr::*;

@@ -302,3 +302,47 @@ fn policies_are_chosen_by_name_and_injected_faults_are_survived() {
     a.close();
     b.close();
 }
+
+/// The end of a side, as its peer is told.
+fn roce_end(of: &Side, peer_port: u32) -> (braid_roce_port, braid_roce_remote) {
+    // SAFETY: handles and values that live as long as the call.
+    unsafe {
+        let gid = c"127.0.0.1".as_ptr();
+        let port: braid_roce_port =
+            queried(|port| braid_engine_roce_port(of.engine, gid, peer_port, port));
+        let info: braid_qp_info = queried(|info| braid_qp_query(of.qp, info));
+        let size = size_of::<braid_roce_remote>();
+        let mut end = made(|end| braid_roce_remote_init(end, size));
+        assert_eq!((end.port, end.mtu, end.retry_count), (4791, 0, 7));
+        (end.gid, end.qp, end.port) = (gid, info.qp_num, port.port);
+        (port, end)
+    }
+}
+
+#[test]
+fn two_ends_are_connected_over_plain_rocev2_by_numbers() {
+    let config = config(1, ptr::null_mut());
+    let (a, b) = (Side::new(&config), Side::new(&config));
+    let ((port, to_a), (_, mut to_b)) = (roce_end(&a, 1), roce_end(&b, 1));
+    assert_eq!((text(&port.gid).as_str(), port.mtu), ("127.0.0.1", 4096));
+    // SAFETY: handles and values that live as long as the call.
+    unsafe {
+        for (mtu, qp) in [(1000, to_b.qp), (1024, 1 << 24)] {
+            let wrong = braid_roce_remote { mtu, qp, ..to_b };
+            assert_eq!(braid_qp_connect_roce(a.qp, &wrong), BRAID_ERR_INVALID);
+        }
+        assert_eq!(braid_qp_connect_roce(a.qp, ptr::null()), BRAID_ERR_NULL);
+        to_b.mtu = 1024;
+        ok(braid_qp_connect_roce(a.qp, &to_b));
+        assert_eq!(braid_qp_connect_roce(a.qp, &to_b), BRAID_ERR_STATE);
+        ok(braid_qp_connect_roce(b.qp, &braid_roce_remote { mtu: 1024, ..to_a }));
+    }
+    let pair = Pair { a, b };
+    pair.a.write(0, &[7; 5000]);
+    let (sges, remote) = ([pair.a.sge(0, 5000)], pair.b.remote());
+    let write = wr(1, BRAID_WR_WRITE, &sges);
+    pair.a.post_send(braid_send_wr { remote_addr: remote.addr, rkey: remote.rkey, ..write });
+    let (sent, _) = pair.complete(1, 0);
+    assert_eq!((sent[0].status, pair.b.read(0, 5000)), (BRAID_WC_SUCCESS, vec![7; 5000]));
+    pair.close();
+}

@@ -60,6 +60,8 @@ const TOPICS: &[Topic] = &[
             "braid_qp_connect",
             "braid_qp_disconnect",
             "braid_connecting",
+            "braid_roce",
+            "braid_engine_roce",
             "braid_max_private_data",
         ],
     },
