@@ -7,7 +7,7 @@ use super::braid::{Datapath, Run, TESTS};
 use super::pair::Machines;
 use super::perftest::{self, Figure, Perftest, Provider};
 use super::trouble::{self, Trouble};
-use super::{breach, drop_in, late, rails, roce, server, users};
+use super::{breach, drop_in, late, rails, roce, roce_drop_in, server, users};
 use crate::Failure;
 
 /// Time limit for a transfer to end after its device has gone.
@@ -85,10 +85,14 @@ impl Checks {
     /// Plain RoCEv2 from userspace in machine a, against rxe in machine b.
     pub(super) fn roce(&mut self, pair: &Machines) -> Result<(), Failure> {
         roce::free_port(pair)?;
-        for (trouble, tests) in
-            [(Trouble::Clean, &roce::TESTS[..]), (Trouble::Loss, &roce::WITH_LOSS)]
-        {
+        let clean = (Trouble::Clean, &roce::TESTS[..], &roce_drop_in::PROGRAMS[..]);
+        let loss = (Trouble::Loss, &roce::WITH_LOSS[..], &roce_drop_in::WITH_LOSS[..]);
+        for (trouble, tests, programs) in [clean, loss] {
             trouble.set(pair)?;
+            for program in programs {
+                let name = format!("RoCEv2: {program}, {}", trouble.name());
+                self.check(name, || program.run(pair));
+            }
             for test in tests {
                 let name = format!("RoCEv2: {test}, {}", trouble.name());
                 self.check(name, || test.run(pair));

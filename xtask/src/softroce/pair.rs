@@ -8,6 +8,8 @@ use super::image::Image;
 use super::machine::{Accel, Machine, Plan};
 use crate::Failure;
 
+/// Machine a's address on link 0.
+pub(super) const A: &str = "10.77.0.1";
 /// Machine b's address on link 0.
 pub(super) const B: &str = "10.77.0.2";
 /// Machine b's address on link 1.

@@ -35,11 +35,11 @@ impl Provider {
         }
     }
 
-    /// The device of a link. To the drop-in the loopback is the first.
+    /// The device of a link. To the drop-in the loopback is the last.
     pub(super) fn device(self, link: u16) -> String {
         match self {
             Provider::Rxe => format!("rxe{link}"),
-            Provider::DropIn { .. } => format!("braid{}", link + 1),
+            Provider::DropIn { .. } => format!("braid{link}"),
         }
     }
 
@@ -200,7 +200,7 @@ mod tests {
             ("rxe1".into(), "x".into())
         );
         let drop_in = Provider::DropIn { crc: "off" };
-        assert_eq!(drop_in.device(1), "braid2");
+        assert_eq!(drop_in.device(1), "braid1");
         assert_eq!(drop_in.start("x -n 1"), "BRAID_CRC=off braid-run --quiet x -n 1");
     }
 

@@ -3,14 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::pair::Machines;
+use super::pair::{A, B, Machines};
 use super::server::{self, Port};
 use crate::Failure;
 
 const LIMIT: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_secs(15);
-const A: &str = "10.77.0.1";
-const B: &str = "10.77.0.2";
 /// The TCP port of perftest and of `ibv_rc_pingpong`, by which the ends are exchanged.
 const PORT: Port = Port::Tcp(18515);
 /// The index of the GID of eth0's IPv4 address.
@@ -101,7 +99,8 @@ fn commands(kind: &str) -> (String, String) {
     )
 }
 
-fn line_with(said: &str, words: &str) -> Result<String, Failure> {
+/// The first line with these words.
+pub(super) fn line_with(said: &str, words: &str) -> Result<String, Failure> {
     let line = said.lines().find(|line| line.contains(words));
     let line = line.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
     line.ok_or_else(|| Failure::new(format!("no line with `{words}` in what it said:\n{said}")))
