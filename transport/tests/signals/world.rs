@@ -222,7 +222,8 @@ impl World {
             TransmitBody::Control(control) => {
                 host.on_control(now, slot, control, packet.egress);
             }
-            TransmitBody::Probe(_) => {}
+            // No controller here gives credit.
+            TransmitBody::Credit(_) | TransmitBody::Probe(_) => {}
         }
     }
 }
