@@ -1,8 +1,9 @@
 //! The engine of an open device, and the state that the objects of the device share.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use braid::Engine;
 use braid_verbs::abi::ibv_srq;
@@ -16,6 +17,10 @@ use crate::numbers::{self, Numbers};
 use crate::routes::Routes;
 use crate::settings::Settings;
 
+/// Time for which an address that did not answer is not asked again. Queue pairs of one RNIC mostly
+/// lead to the same one.
+const SILENCE: Duration = Duration::from_secs(30);
+
 /// An engine, with the names by which programs know its objects.
 pub(crate) struct Running {
     pub(crate) engine: Engine,
@@ -27,8 +32,9 @@ pub(crate) struct Running {
     pub(crate) srqs: Srqs,
     pub(crate) inbox: Arc<Inbox>,
     numbers: Mutex<Numbers>,
-    /// Addresses at which Braid processes have answered.
-    braid_peers: Mutex<HashSet<SocketAddr>>,
+    /// Whether Braid processes have answered at addresses, and until when that is believed. `None`:
+    /// for good.
+    braid_peers: Mutex<HashMap<SocketAddr, (bool, Option<Instant>)>>,
 }
 
 impl Running {
@@ -76,13 +82,17 @@ impl Running {
         self.numbers().give_back(number);
     }
 
-    /// Whether a Braid process has answered at this address.
-    pub(crate) fn knows_braid_at(&self, addr: SocketAddr) -> bool {
-        self.braid_peers.lock().unwrap_or_else(PoisonError::into_inner).contains(&addr)
+    /// Whether a Braid process has answered at this address. `None`: that has to be found out.
+    pub(crate) fn is_braid_at(&self, addr: SocketAddr) -> Option<bool> {
+        let peers = self.braid_peers.lock().unwrap_or_else(PoisonError::into_inner);
+        let (is_braid, until) = *peers.get(&addr)?;
+        until.is_none_or(|until| Instant::now() < until).then_some(is_braid)
     }
 
-    pub(crate) fn found_braid_at(&self, addr: SocketAddr) {
-        self.braid_peers.lock().unwrap_or_else(PoisonError::into_inner).insert(addr);
+    pub(crate) fn found_at(&self, addr: SocketAddr, is_braid: bool) {
+        let until = (!is_braid).then(|| Instant::now() + SILENCE);
+        let mut peers = self.braid_peers.lock().unwrap_or_else(PoisonError::into_inner);
+        peers.insert(addr, (is_braid, until));
     }
 
     fn numbers(&self) -> MutexGuard<'_, Numbers> {

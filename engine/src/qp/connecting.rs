@@ -74,6 +74,11 @@ impl Connecting {
         self.outcome.take()
     }
 
+    /// Whether the peer has answered at all. It may take its time to accept or reject.
+    pub fn is_answered(&self) -> bool {
+        self.engine.worker(self.worker).control().is_answered(self.qp.id)
+    }
+
     /// The address of the peer.
     pub fn addr(&self) -> SocketAddr {
         self.addr

@@ -26,6 +26,11 @@ impl Worker {
         }
     }
 
+    /// Whether the peer of an attempt that is under way has answered at all.
+    pub(crate) fn is_answered(&mut self, qp: QpId) -> bool {
+        self.initiators.get_mut(qp).is_some_and(|attempt| attempt.is_answered())
+    }
+
     pub(super) fn run_initiators(&mut self, now: Time) -> bool {
         let mut worked = false;
         while let Some(step) = self.initiators.poll(now) {

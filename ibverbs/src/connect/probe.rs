@@ -2,8 +2,8 @@
 //!
 //! The number of the other end would lead to a Braid process at a UDP port (see
 //! [`crate::numbers`]). If such a process receives there, it rejects a request that only asks, and
-//! its answer is the proof. If the host reports a closed port, or nothing answers in time, the
-//! other end is an RNIC or the kernel's Soft-RoCE.
+//! its answer is the proof. If the host reports a closed port, the other end is an RNIC or the
+//! kernel's Soft-RoCE. If nothing answers, it probably is one behind a firewall.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -16,38 +16,65 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use super::hello;
 use crate::running::Running;
 
-/// The longest time without an answer after which the other end is not Braid.
-const LIMIT: Duration = Duration::from_secs(1);
+/// The longest time without an answer after which the other end is not Braid. Finding out the link
+/// address of a neighbour takes a second longer for each lost packet (RFC 4861, 10).
+const LIMIT: Duration = Duration::from_secs(3);
 /// Milliseconds between two questions whether the port is closed.
 const STEP: u16 = 20;
 
 /// Whether a Braid process receives at `to`. `from`: the own address.
 pub(crate) fn is_braid(running: &Running, from: IpAddr, to: SocketAddr) -> bool {
-    if to == running.engine.local_addr() || running.knows_braid_at(to) {
+    if to == running.engine.local_addr() {
         return true;
     }
-    let found = ask(running, from, to);
-    if found {
-        running.found_braid_at(to);
+    if let Some(known) = running.is_braid_at(to) {
+        return known;
     }
-    found
+    let found = ask(running, from, to);
+    match found {
+        Found::Braid => running.found_at(to, true),
+        // The host answers at once the next time, too.
+        Found::Closed => {}
+        Found::Silence => {
+            tracing::warn!(%to, "nothing answers as Braid: RoCEv2 is spoken");
+            running.found_at(to, false);
+        }
+    }
+    found == Found::Braid
 }
 
-fn ask(running: &Running, from: IpAddr, to: SocketAddr) -> bool {
+/// The result of asking.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Found {
+    Braid,
+    /// Nobody receives there.
+    Closed,
+    /// Nobody has answered.
+    Silence,
+}
+
+fn ask(running: &Running, from: IpAddr, to: SocketAddr) -> Found {
     let engine = &running.engine;
     // Without memory or descriptors nothing is known, and the attempt to connect says why.
-    let Ok(cq) = engine.create_cq(1) else { return true };
+    let Ok(cq) = engine.create_cq(1) else { return Found::Braid };
     let options = QpOptions::new(&cq, &cq).queues(1, 1);
-    let Ok(qp) = engine.alloc_pd().create_qp(options) else { return true };
-    let Ok(attempt) = qp.begin_connect(to, hello::PROBE, LIMIT) else { return true };
+    let Ok(qp) = engine.alloc_pd().create_qp(options) else { return Found::Braid };
+    let Ok(attempt) = qp.begin_connect(to, hello::PROBE, 2 * LIMIT) else { return Found::Braid };
     let port = ClosedPort::open(from, to).ok();
     let until = Instant::now() + LIMIT;
     loop {
         if let Some(result) = attempt.result() {
-            return matches!(result, Ok(_) | Err(ConnectError::Rejected { .. }));
+            return match result {
+                Ok(_) | Err(ConnectError::Rejected { .. }) => Found::Braid,
+                Err(ConnectError::Unreachable { .. }) => Found::Closed,
+                Err(_) => Found::Silence,
+            };
         }
-        if port.as_ref().is_some_and(ClosedPort::is_closed) || Instant::now() >= until {
-            return false;
+        if port.as_ref().is_some_and(ClosedPort::is_closed) {
+            return Found::Closed;
+        }
+        if Instant::now() >= until {
+            return if attempt.is_answered() { Found::Braid } else { Found::Silence };
         }
         let descriptors = [Some(attempt.as_fd()), port.as_ref().map(|port| port.0.as_fd())];
         let polled = descriptors.into_iter().flatten();

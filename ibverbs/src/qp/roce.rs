@@ -1,8 +1,8 @@
 //! Queue pairs whose peers are RNICs or the kernel's Soft-RoCE: these speak plain RoCEv2.
 //!
 //! The transition to RTR decides. The peer's number tells at once if it belongs to no Braid
-//! process; otherwise a probe finds out, which takes a second at most. After RTR the queue pair
-//! receives, so the peer may send as soon as the program tells it.
+//! process; otherwise a probe finds out, which takes three seconds at most. After RTR the queue
+//! pair receives, so the peer may send as soon as the program tells it.
 
 use std::io::ErrorKind;
 use std::net::IpAddr;
