@@ -72,10 +72,10 @@ License: MIT or Apache-2.0
  The texts are in LICENSE-MIT and LICENSE-APACHE beside this file.
 
 Files: usr/share/doc/braid/html/*
-Copyright: The Braid developers, and the authors of mdBook (the theme)
-License: MIT or Apache-2.0, and MPL-2.0
- The theme's sources are at https://github.com/rust-lang/mdBook. Its fonts have their licences
- beside them.
+Copyright: The Braid developers, the authors of mdBook (the theme), and Fonticons (the icons)
+License: MIT or Apache-2.0, and MPL-2.0, and CC-BY-4.0
+ The theme's sources are at https://github.com/rust-lang/mdBook, and the icons are those of Font
+ Awesome Free. The fonts have their licences beside them.
 ";
 
 fn control(version: &str, architecture: &str, kib: u64) -> Result<String, Failure> {

@@ -18,7 +18,8 @@ const LICENCES: &[&str] =
 const OTHER_LICENCES: &[(&str, &str)] = &[
     // Runs in a test and is part of nothing that is given away.
     ("cbindgen", "MPL-2.0"),
-    // Make the book. Its theme is theirs, which the package's `copyright` says.
+    // Make the book. Its theme and icons are theirs, which the package's `copyright` says.
+    ("font-awesome-as-a-crate", "CC-BY-4.0"),
     ("mdbook-core", "MPL-2.0"),
     ("mdbook-driver", "MPL-2.0"),
     ("mdbook-html", "MPL-2.0"),
@@ -28,8 +29,20 @@ const OTHER_LICENCES: &[(&str, &str)] = &[
     ("mdbook-summary", "MPL-2.0"),
 ];
 /// Crates of which two versions are there, until those that use the older one have moved on.
-const DUPLICATES: &[&str] =
-    &["chacha20", "cpufeatures", "getrandom", "r-efi", "syn", "toml", "toml_datetime", "winnow"];
+const DUPLICATES: &[&str] = &[
+    "block-buffer",
+    "chacha20",
+    "cpufeatures",
+    "crypto-common",
+    "digest",
+    "getrandom",
+    "r-efi",
+    "sha2",
+    "syn",
+    "toml",
+    "toml_datetime",
+    "winnow",
+];
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
 /// Checks all crates in the lock files of the workspace, the Python package and the NIXL plugin,
