@@ -57,8 +57,8 @@ pub struct CreditPacer<K> {
     turns: VecDeque<CreditTurn<K>>,
     /// Time at which all charged bytes have left the link, in picoseconds of [`Time`].
     due: u128,
-    /// Time of the last arrival of data, in picoseconds.
-    arrived: u128,
+    /// Time of the last arrival of data.
+    arrived: Time,
     /// The least and the most bytes of a grant.
     grants: RangeInclusive<u64>,
 }
@@ -67,13 +67,13 @@ impl<K: Copy> CreditPacer<K> {
     /// Creates a pacer without senders. `grants`: bytes of a grant. Within this range a grant is
     /// what the link carries in 100 us.
     pub fn new(grants: RangeInclusive<u64>) -> Self {
-        CreditPacer { turns: VecDeque::new(), due: 0, arrived: 0, grants }
+        CreditPacer { turns: VecDeque::new(), due: 0, arrived: Time::ZERO, grants }
     }
 
     /// Records that data has arrived by the link.
     #[inline]
     pub fn on_arrival(&mut self, now: Time) {
-        self.arrived = picoseconds(now);
+        self.arrived = now;
     }
 
     /// Handles a change of a sender's need.
@@ -96,7 +96,7 @@ impl<K: Copy> CreditPacer<K> {
         let (rate, ps) = (first.bits_per_second, picoseconds(now));
         if self.due > ps {
             if self.silent_at(rate) <= ps {
-                (self.due, self.arrived) = (self.due.min(ps + self.grant_time(rate)), ps);
+                (self.due, self.arrived) = (self.due.min(ps + self.grant_time(rate)), now);
             }
             return None;
         }
@@ -114,6 +114,7 @@ impl<K: Copy> CreditPacer<K> {
     }
 
     /// Time of the next call of [`CreditPacer::poll`], if a sender waits.
+    #[inline]
     pub fn next_timeout(&self) -> Option<Time> {
         let rate = self.turns.front()?.bits_per_second;
         let due = self.due.min(self.silent_at(rate));
@@ -146,7 +147,7 @@ impl<K: Copy> CreditPacer<K> {
 
     /// Time at which the link counts as silent if nothing arrives.
     fn silent_at(&self, bits_per_second: u64) -> u128 {
-        self.arrived + SILENT_GRANTS * self.grant_time(bits_per_second)
+        picoseconds(self.arrived) + SILENT_GRANTS * self.grant_time(bits_per_second)
     }
 }
 

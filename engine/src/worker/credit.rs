@@ -25,8 +25,10 @@ impl CreditPacers {
     }
 
     /// The time of the next grant.
+    #[inline]
     pub(super) fn next_timeout(&self) -> Option<Time> {
-        self.0.iter().flat_map(|pacers| pacers.iter()).filter_map(CreditPacer::next_timeout).min()
+        let pacers = self.0.as_deref()?;
+        pacers.iter().filter_map(CreditPacer::next_timeout).min()
     }
 
     /// Records that data has arrived on a rail.

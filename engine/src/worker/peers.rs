@@ -379,7 +379,10 @@ impl Peers {
             return Some(Time::ZERO);
         }
         let first = self.timers.first().map(|(at, _)| *at);
-        first.into_iter().chain(self.credit.next_timeout()).min()
+        match self.credit.next_timeout() {
+            None => first,
+            credit => first.min(credit).or(credit),
+        }
     }
 }
 

@@ -72,11 +72,15 @@ impl Host {
 
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         let endpoint = self.endpoint.next_timeout(&self.rails);
-        endpoint.into_iter().chain(self.credit.next_timeout()).min()
+        match self.credit.next_timeout() {
+            None => endpoint,
+            credit => endpoint.min(credit).or(credit),
+        }
     }
 
     pub(crate) fn on_timeout(&mut self, now: Time) {
         self.endpoint.on_timeout(now, &mut self.rails);
+        self.grant_credit(now);
     }
 
     /// Grants the credit that is due.
@@ -99,7 +103,6 @@ impl Host {
     }
 
     pub(crate) fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
-        self.grant_credit(now);
         self.endpoint.poll_transmit(now, &mut self.rails)
     }
 
@@ -139,6 +142,7 @@ impl Host {
     pub(crate) fn on_credit(&mut self, now: Time, slot: QpSlot, credit: &Credit) {
         if let Some(demand) = self.endpoint.on_credit(slot, credit) {
             self.credit.on_demand(now, (slot, credit.stream, credit.rail), &demand);
+            self.grant_credit(now);
         }
     }
 

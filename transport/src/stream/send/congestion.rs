@@ -40,15 +40,16 @@ impl Most {
     }
 }
 
-/// Invariant: `window` and `has_rate` are the controller's current values. They are read again only
-/// after an event was reported to it.
+/// Invariant: `window` and `is_limited` are those of the controller. They are read again only after
+/// an event was reported to it.
 #[derive(Debug)]
 pub(crate) struct Congestion {
     controller: Box<dyn Controller>,
     window: u64,
     /// Bytes of a full packet on the wire.
     packet: u64,
-    has_rate: bool,
+    /// Whether the controller has a rate or sends by credit.
+    is_limited: bool,
     /// The account of credit, if the controller sends by credit.
     credit: Option<Box<CreditGate>>,
     /// Created once the controller has a rate, or a window smaller than a packet.
@@ -69,7 +70,7 @@ impl Congestion {
         Congestion {
             window,
             packet: packet_bytes,
-            has_rate: bits_per_second.is_some(),
+            is_limited: bits_per_second.is_some() || credit.is_some(),
             credit: credit.map(|terms| Box::new(CreditGate::new(terms, packet_bytes))),
             pacer: None,
             chunks: controller.chunk_bytes().map(|size| Box::new(Chunks::new(size))),
@@ -108,15 +109,21 @@ impl Congestion {
     }
 
     /// Checks whether the pacer and the credit allow a segment now.
+    #[inline]
     pub(crate) fn check(&self, now: Time) -> Result<(), Block> {
         if self.pacer.as_ref().is_some_and(|pacer| !pacer.is_open(now)) {
             return Err(Block::Rate);
         }
-        match self.credit.as_ref().map(|credit| credit.gate(now)) {
-            None | Some(GateState::Open) => Ok(()),
-            Some(GateState::Asks) => Err(Block::CreditRequest),
-            Some(GateState::Closed) => Err(Block::Rate),
+        match &self.credit {
+            None => Ok(()),
+            Some(credit) => check_credit(credit, now),
         }
+    }
+
+    /// Whether the controller sends by credit of the receiver.
+    #[inline]
+    pub(crate) fn uses_credit(&self) -> bool {
+        self.credit.is_some()
     }
 
     /// Number of segments that the pacer and the credit allow at once after the last one.
@@ -194,22 +201,21 @@ impl Congestion {
         most: Most,
         rtt: Option<Duration>,
     ) {
-        if let Some(credit) = &mut self.credit {
-            credit.on_sent(bytes);
-        }
         if bytes > self.window {
+            self.credit.iter_mut().for_each(|credit| credit.on_sent(bytes));
             // A window smaller than a packet means one packet in more than a round trip (Swift,
             // section 3.5).
             let slow = bits_per_second(self.window, rtt.unwrap_or_default());
             let rate = self.controller.rate(now).map_or(slow, |rate| rate.min(slow));
             self.pacer.get_or_insert_default().on_sent(now, (bytes, segments), rate, || 1);
-        } else if self.has_rate {
+        } else if self.is_limited {
             self.pace(now, (bytes, segments), most);
         }
     }
 
     #[inline(never)] // most streams have no rate
     fn pace(&mut self, now: Time, sent: (u64, u32), most: Most) {
+        self.credit.iter_mut().for_each(|credit| credit.on_sent(sent.0));
         let Some(rate) = self.controller.rate(now) else { return };
         let (window, packet) = (self.window, self.packet);
         let burst = || most.burst(rate, window, packet);
@@ -287,21 +293,38 @@ impl Congestion {
         self.app_limited
     }
 
+    #[cold]
+    fn follow_terms(&mut self) {
+        self.is_limited = true;
+        if let (Some(credit), Some(terms)) = (&mut self.credit, self.controller.credit_terms()) {
+            credit.follow(terms);
+        }
+    }
+
     /// Reads the controller's window after an event was reported to it. Returns whether the window
     /// has changed.
     pub(crate) fn ask(&mut self) -> bool {
         let Metrics { window, bits_per_second } = self.controller.metrics();
         let before = std::mem::replace(&mut self.window, window);
-        self.has_rate = bits_per_second.is_some();
-        if let Some(credit) = &mut self.credit {
-            self.controller.credit_terms().into_iter().for_each(|terms| credit.follow(terms));
+        self.is_limited = bits_per_second.is_some();
+        if self.credit.is_some() {
+            self.follow_terms();
         }
         // Pacing debts from the time with a rate, or with a window smaller than a packet, are
         // cancelled.
-        if self.pacer.is_some() && window >= self.packet && !self.has_rate {
+        if self.pacer.is_some() && window >= self.packet && bits_per_second.is_none() {
             self.pacer = None;
         }
         before != window
+    }
+}
+
+#[cold]
+fn check_credit(credit: &CreditGate, now: Time) -> Result<(), Block> {
+    match credit.gate(now) {
+        GateState::Open => Ok(()),
+        GateState::Asks => Err(Block::CreditRequest),
+        GateState::Closed => Err(Block::Rate),
     }
 }
 

@@ -155,7 +155,9 @@ impl SendStream {
         self.follow_probe();
         self.rnr.awaits_receiver = false;
         if !self.window.awaits_ack() {
-            self.subflows.on_all_acked();
+            if self.subflows.use_credit() {
+                self.subflows.on_all_acked();
+            }
             self.clock.deadline = None;
             self.losses.forget_open();
         } else {

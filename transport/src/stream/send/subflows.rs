@@ -281,7 +281,14 @@ impl Subflows {
         if changed { self.all().map(|subflow| subflow.cc.window()).min() } else { None }
     }
 
+    /// Whether the controllers send by credit of the receiver: all of them do, or none.
+    #[inline]
+    pub(crate) fn use_credit(&self) -> bool {
+        self.first.cc.uses_credit()
+    }
+
     /// Handles that all segments are acknowledged.
+    #[cold]
     pub(crate) fn on_all_acked(&mut self) {
         self.all_mut().for_each(|subflow| subflow.cc.on_all_acked());
     }
