@@ -21,8 +21,8 @@ const DEPTH: u32 = 256;
 const CONNECT: Duration = Duration::from_secs(60);
 /// The most completions taken at once.
 const BATCH: usize = 64;
-/// Longest sleep, from which packets of this rank's puts do not wake it: a word of this rank may
-/// have grown.
+/// Longest sleep without a completion. Puts and signals of the peers complete nothing here, so the
+/// words are looked at this often.
 const NAP: Duration = Duration::from_micros(100);
 
 pub(super) struct BraidPuts {

@@ -39,13 +39,17 @@ pub(crate) fn run(args: &MoeArgs) -> Result<(), Failure> {
 fn run_rank(args: &MoeArgs) -> Result<(), Failure> {
     let rank = Rank::join(&args.engine)?;
     let own = rank.group.rank();
-    let file = if own == 0 { JsonFile::asked(args.json.as_ref())? } else { None };
-    interrupt::end_in_order();
     let pattern = args.pattern();
     let routing = Routing::new(rank.group.size(), &pattern);
     let layout = Layout::new(&routing, pattern.tokens, args.size as usize);
     let rounds = Rounds::new(&routing, layout, own);
-    let (seconds, cut) = measure(&rank, &rounds, layout, args)?;
+    let mut carriers = Vec::new();
+    for carrier in &args.only {
+        carriers.push(connect(*carrier, &rank, layout, args)?);
+    }
+    let file = if own == 0 { JsonFile::asked(args.json.as_ref())? } else { None };
+    interrupt::end_in_order();
+    let (seconds, cut) = measure(&rank, &rounds, &mut carriers, args)?;
     let told = rank.gather(&to_json(&seconds))?;
     if own != 0 {
         return match cut {
@@ -65,25 +69,21 @@ fn run_rank(args: &MoeArgs) -> Result<(), Failure> {
     cut.map_or(Ok(()), Err)
 }
 
-/// Runs the contestants in turn, round by round. Returns the seconds of this rank's measured rounds
-/// by contestant, and why they ended early.
+/// Runs the carriers in turn, round by round. Returns the seconds of this rank's measured rounds
+/// by carrier, and why they ended early.
 fn measure(
     rank: &Rank,
     rounds: &Rounds,
-    layout: Layout,
+    carriers: &mut [Box<dyn Puts>],
     args: &MoeArgs,
 ) -> Result<(Vec<Vec<f64>>, Option<Failure>), Failure> {
-    let mut contestants = Vec::new();
-    for contestant in &args.only {
-        contestants.push(connect(*contestant, rank, layout, args)?);
-    }
     let mut line = if rank.group.rank() == 0 { Line::begin() } else { None };
-    let mut seconds = vec![Vec::new(); contestants.len()];
+    let mut seconds = vec![Vec::new(); carriers.len()];
     for round in 0..=args.rounds {
         let mut measured = Vec::new();
-        for (contestant, puts) in args.only.iter().zip(&mut contestants) {
+        for (carrier, puts) in args.only.iter().zip(carriers.iter_mut()) {
             if let Some(line) = &mut line {
-                let text = format!("round {round} of {}: {contestant}", args.rounds);
+                let text = format!("round {round} of {}: {carrier}", args.rounds);
                 line.tick(Instant::now(), |_| text);
             }
             if args.verify {
@@ -108,12 +108,12 @@ fn measure(
 }
 
 fn connect(
-    contestant: Carrier,
+    carrier: Carrier,
     rank: &Rank,
     layout: Layout,
     args: &MoeArgs,
 ) -> Result<Box<dyn Puts>, Failure> {
-    Ok(match contestant {
+    Ok(match carrier {
         Carrier::Braid => Box::new(BraidPuts::connect(rank, layout, &args.engine)?),
         Carrier::TcpStopAndWait => Box::new(TcpPuts::connect(rank, layout, true)?),
         Carrier::TcpPipelined => Box::new(TcpPuts::connect(rank, layout, false)?),

@@ -295,6 +295,22 @@ fn an_interrupted_all_to_all_shows_the_rounds_of_all_ranks() {
 }
 
 #[test]
+fn an_interrupted_exchange_of_experts_shows_its_rounds() {
+    let file = scratch("experts.json");
+    let line = "moe --loopback -n 3 --tokens 4 --only braid --rounds 10000 --json";
+    let run = Run::start(&format!("{line} {}", file.display()));
+    reach_rounds(&file);
+    run.signal(Signal::SIGINT);
+    let ended = run.end();
+    assert_eq!(ended.status.code(), INTERRUPTED, "{}", ended.err);
+    assert!(ended.out.contains("\nbraid "), "{}", ended.out);
+    let results = results(&file);
+    assert_eq!(results["ended_early"], "interrupted", "{results}");
+    let rounds = results["rounds"].as_u64().expect("a number");
+    assert!(rounds > 0 && rounds < 10_000, "{results}");
+}
+
+#[test]
 fn an_interrupted_rank_ends_the_others_in_order() {
     let file = scratch("ranks.json");
     let port = UdpSocket::bind("127.30.0.1:0").and_then(|socket| socket.local_addr());
