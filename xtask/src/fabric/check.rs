@@ -18,14 +18,17 @@ const DELAY: Duration = Duration::from_millis(2);
 /// Payload bytes of a datagram. The headers of UDP, IP and Ethernet add 42 bytes on the link.
 const PAYLOAD: usize = 1400;
 const ON_LINK: usize = PAYLOAD + 42;
-/// Without another datagram for so long, no more will come.
-pub(super) const SILENCE: Duration = Duration::from_millis(200);
+/// Without another datagram for so long, no more will come. A busy machine may deliver nothing for
+/// some hundred milliseconds.
+pub(super) const SILENCE: Duration = Duration::from_millis(800);
 /// Some 430 datagrams at the usual rate.
 const SLICE: Duration = Duration::from_millis(25);
 /// Holds all that arrives while the receiving thread waits for its turn.
 const RECEIVE_BUFFER: usize = 32 << 20;
 /// Number of datagrams that show the route of a path. They fit a socket's default buffer.
 const FEW: usize = 60;
+/// Longer than so many take on a link at the usual rate.
+const DRAIN: Duration = Duration::from_millis(12);
 
 /// Builds a fabric with one delayed spine, checks rates, ways, troubles and the delay, and takes it
 /// down; an emulated network first.
@@ -58,7 +61,7 @@ impl Lab {
         for path in [0, 1, 2, 3, 5, 62, 0xfff] {
             let spine = path % 64 % SPINES;
             let before = self.to_spines()?;
-            expect(&format!("datagrams of path {path}"), self.count(path, FEW)?, FEW, FEW)?;
+            expect(&format!("datagrams of path {path}"), self.count(path)?, FEW, FEW)?;
             let after = self.to_spines()?;
             for other in 0..SPINES {
                 // An address resolution or two may pass as well.
@@ -108,20 +111,17 @@ impl Lab {
     fn blackhole(&self, spine: usize) -> Result<(), Failure> {
         let at = Where { spine, leaf: Some(1) };
         self.fabric.trouble(at, Trouble::Blackhole)?;
-        let lost = self.count(spine, FEW)?;
+        let lost = self.count(spine)?;
         self.fabric.restore(at)?;
         expect(&format!("arrivals through the black hole of spine {spine}"), lost, 0, 0)?;
-        let found = self.count(spine, FEW)?;
+        let found = self.count(spine)?;
         expect(&format!("arrivals over the restored spine {spine}"), found, FEW, FEW)
     }
 
     fn loss(&self, spine: usize) -> Result<(), Failure> {
         let at = Where { spine, leaf: None };
         self.fabric.trouble(at, Trouble::Lossy(20.0))?;
-        let mut arrived = 0;
-        for _ in 0..20 {
-            arrived += self.count(spine, FEW)?;
-        }
+        let arrived = self.count_bursts(spine, 20)?;
         self.fabric.restore(at)?;
         println!("spine {spine}: {arrived} of {} datagrams passed a loss of 20 %", 20 * FEW);
         // Of 1200, 960 are expected, with a standard deviation of 14.
@@ -133,12 +133,12 @@ impl Lab {
         let at = Where { spine, leaf: None };
         self.fabric.trouble(at, Trouble::Cut)?;
         let before = self.to_spines()?[spine];
-        let arrived = self.count(spine, FEW)?;
+        let arrived = self.count(spine)?;
         let over_it = self.to_spines()?[spine] - before;
         self.fabric.restore(at)?;
         expect(&format!("packets over the cut spine {spine}"), over_it as usize, 0, 0)?;
         expect(&format!("arrivals around the cut spine {spine}"), arrived, FEW, FEW)?;
-        let again = self.count(spine, FEW)?;
+        let again = self.count(spine)?;
         expect(&format!("arrivals when spine {spine} is back"), again, FEW, FEW)?;
         let over_it = self.to_spines()?[spine] - before;
         expect(&format!("packets over spine {spine}, back"), over_it as usize, FEW, FEW + 8)
@@ -158,12 +158,22 @@ impl Lab {
         }
     }
 
-    /// Sends datagrams from the first host to the second. Returns the number that arrives.
-    fn count(&self, path: usize, datagrams: usize) -> Result<usize, Failure> {
+    /// Sends a burst of datagrams from the first host to the second. Returns the number that
+    /// arrives.
+    fn count(&self, path: usize) -> Result<usize, Failure> {
+        self.count_bursts(path, 1)
+    }
+
+    /// Sends bursts that the queues of the links hold, each after the one before has passed.
+    fn count_bursts(&self, path: usize, bursts: usize) -> Result<usize, Failure> {
         let (from, to) = self.sockets(path)?;
+        setsockopt(&to, sockopt::RcvBufForce, &RECEIVE_BUFFER).map_err(|e| network(e.into()))?;
         let address = address(&to)?;
-        for _ in 0..datagrams {
-            from.send_to(&[0; PAYLOAD], address).map_err(network)?;
+        for _ in 0..bursts {
+            for _ in 0..FEW {
+                from.send_to(&[0; PAYLOAD], address).map_err(network)?;
+            }
+            sleep(DRAIN);
         }
         // A loss of everything is an answer here, and not a failure.
         Ok(arrivals(&to)?.len())
