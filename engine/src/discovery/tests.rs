@@ -19,8 +19,19 @@ fn paths(count: u16) -> impl Iterator<Item = PathId> {
     (0..count).map(|path| PathId::new(0x700 + path))
 }
 
-fn closed_port(ip: &str) -> SocketAddr {
-    UdpSocket::bind((ip, 0)).unwrap().local_addr().unwrap()
+/// A port that no other process can take, and that is closed to all but its own socket: a connected
+/// socket receives from its peer only.
+struct ClosedPort {
+    to: SocketAddr,
+    _socket: UdpSocket,
+}
+
+fn closed_port(ip: &str) -> ClosedPort {
+    let socket = UdpSocket::bind((ip, 0)).unwrap();
+    let to = socket.local_addr().unwrap();
+    // To itself.
+    socket.connect(to).unwrap();
+    ClosedPort { to, _socket: socket }
 }
 
 /// Checks that there is one route with the destination as its only hop.
@@ -34,8 +45,8 @@ fn assert_direct(map: &PathMap, count: u16) {
 #[test]
 fn a_host_next_door_is_one_way() {
     for from in ["127.0.0.1", "0.0.0.0", "::"] {
-        let to = closed_port("127.0.0.1");
-        let map = discover(to, from.parse().unwrap(), paths(70), PATIENT).unwrap();
+        let port = closed_port("127.0.0.1");
+        let map = discover(port.to, from.parse().unwrap(), paths(70), PATIENT).unwrap();
         assert_direct(&map, 70);
     }
 }
@@ -46,7 +57,8 @@ fn ipv6_too() {
         return;
     }
     for from in ["::1", "::", "0.0.0.0"] {
-        let map = discover(closed_port("::1"), from.parse().unwrap(), paths(5), PATIENT).unwrap();
+        let port = closed_port("::1");
+        let map = discover(port.to, from.parse().unwrap(), paths(5), PATIENT).unwrap();
         assert_direct(&map, 5);
     }
 }
@@ -84,7 +96,8 @@ fn answers_without_the_nonce_do_not_count() {
 
 #[test]
 fn nothing_asked_nothing_found() {
-    let to = closed_port("127.0.0.1");
+    let port = closed_port("127.0.0.1");
+    let to = port.to;
     let map = discover(to, to.ip(), [], HASTY).unwrap();
     assert_eq!((map.ways.len(), map.unanswered), (0, 0));
     let mute = DiscoveryConfig { tries: 0, ..HASTY };
@@ -106,7 +119,8 @@ fn invalid_arguments_are_errors() {
 
 #[test]
 fn a_mapped_address_is_ipv4() {
-    let to = closed_port("127.0.0.1");
+    let port = closed_port("127.0.0.1");
+    let to = port.to;
     let mapped = SocketAddr::new("::ffff:127.0.0.1".parse().unwrap(), to.port());
     let map = discover(mapped, to.ip(), paths(2), PATIENT).unwrap();
     assert_eq!(map.to, to);
