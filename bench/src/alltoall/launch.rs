@@ -14,21 +14,10 @@ use super::args::loopback_address;
 use crate::failure::{Failure, INTERRUPTED};
 use crate::interrupt;
 
-/// The ranks of `--loopback`.
-pub(crate) struct Launch {
-    pub(crate) ranks: Option<u16>,
-    /// Rails of each rank.
-    pub(crate) rails: Option<u8>,
-}
-
-impl Launch {
-    /// Starts all ranks and waits for them. Rank 0 writes to our standard output.
-    pub(crate) fn run(&self) -> Result<(), Failure> {
-        start(self.ranks.unwrap_or(1), self.rails.unwrap_or(1))
-    }
-}
-
-fn start(count: u16, rails: u8) -> Result<(), Failure> {
+/// Starts all ranks of `--loopback`, with this number of rails each, and waits for them. Rank 0
+/// writes to our standard output.
+pub(crate) fn launch(ranks: Option<u16>, rails: Option<u8>) -> Result<(), Failure> {
+    let (count, rails) = (ranks.unwrap_or(1), rails.unwrap_or(1));
     let root = loopback_address(0, 0);
     let port = free_port(root)?;
     let program = env::current_exe().map_err(|why| io("find this program", why))?;

@@ -14,7 +14,7 @@ use braid_lab::traffic::Workload;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::args::AllToAllArgs;
-pub(crate) use self::launch::Launch;
+pub(crate) use self::launch::launch;
 pub(crate) use self::rank::Rank;
 
 use self::progress::RoundProgress;
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &AllToAllArgs) -> Result<(), Failure> {
     session::check(&args.engine)?;
     match args.fabric {
         Some(shape) => fabric::run(args, shape),
-        None if args.loopback => Launch { ranks: args.ranks, rails: args.loopback_rails }.run(),
+        None if args.loopback => launch(args.ranks, args.loopback_rails),
         None => run_rank(args),
     }
 }

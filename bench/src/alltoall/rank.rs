@@ -1,5 +1,6 @@
 //! One rank of the benchmark.
 
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -136,17 +137,23 @@ impl Rank {
         })
     }
 
-    /// Sends the same bytes, as many as all others do, to each rank. Returns those of all ranks.
-    pub(crate) fn share(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Failure> {
-        let (size, len, what) = (self.group.size(), bytes.len(), "an exchange between ranks");
-        let send = self.region(size * len, Access::NONE)?;
-        let recv = self.region(size * len, Access::LOCAL_WRITE | Access::REMOTE_WRITE)?;
-        send.write_at(0, &bytes.repeat(size)).attempt(what)?;
-        let operation = AllToAllV::even(send, recv.clone(), size, len);
+    /// Tells all ranks a port at which this one listens. Returns the addresses of all ranks, each
+    /// with the port that it has told.
+    pub(crate) fn share_port(&self, port: u16) -> Result<Vec<SocketAddr>, Failure> {
+        const LEN: usize = size_of::<u16>();
+        let (size, what) = (self.group.size(), "an exchange of ports");
+        let send = self.region(size * LEN, Access::NONE)?;
+        let recv = self.region(size * LEN, Access::LOCAL_WRITE | Access::REMOTE_WRITE)?;
+        send.write_at(0, &port.to_le_bytes().repeat(size)).attempt(what)?;
+        let operation = AllToAllV::even(send, recv.clone(), size, LEN);
         self.group.start(operation).and_then(|round| round.wait(PATIENCE)).attempt(what)?;
-        let mut all = vec![0; size * len];
-        recv.read_at(0, &mut all).attempt(what)?;
-        Ok(all.chunks(len).map(<[u8]>::to_vec).collect())
+        let mut told = vec![0; size * LEN];
+        recv.read_at(0, &mut told).attempt(what)?;
+        let (ports, _) = told.as_chunks::<LEN>();
+        let address = |(rank, port): (&SocketAddr, &[u8; LEN])| {
+            SocketAddr::new(rank.ip(), u16::from_le_bytes(*port))
+        };
+        Ok(self.group.addresses().iter().zip(ports).map(address).collect())
     }
 
     fn fill(&self, operation: &AllToAllV, round: u64) -> Result<(), Failure> {

@@ -1,7 +1,6 @@
 //! Puts as RDMA WRITEs, and signals as atomic additions, which Braid applies in posting order.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use braid::wr;
@@ -10,7 +9,7 @@ use braid::{
     Status,
 };
 
-use super::round::{Layout, Op, Puts};
+use super::round::{Layout, Op, Puts, place_of};
 use crate::alltoall::Rank;
 use crate::engine_args::EngineArgs;
 use crate::failure::{Attempt, Failure};
@@ -67,15 +66,13 @@ impl BraidPuts {
         let mut card = own_rank.to_le_bytes().to_vec();
         offered.iter().for_each(|region| card.extend(region.to_bytes()));
         let listener = engine.listen(2 * size).attempt("listen")?;
-        let ports = rank.share(&engine.local_addr().port().to_le_bytes())?;
+        let addresses = rank.share_port(engine.local_addr().port())?;
         let mut options = QpOptions::new(&cq, &cq).queues(DEPTH, 1);
         options.config.cc = args.policy.cc.clone();
         let mut peers: Vec<Option<PutPeer>> = (0..size).map(|_| None).collect();
-        for (lower, addr) in rank.group.addresses().iter().enumerate().take(own) {
-            let port = ports[lower].first_chunk().map_or(0, |port| u16::from_le_bytes(*port));
+        for (lower, addr) in addresses.iter().enumerate().take(own) {
             let qp = pd.create_qp(options.clone()).attempt("queue pair")?;
-            let addr = SocketAddr::new(addr.ip(), port);
-            let answer = qp.connect(addr, &card, CONNECT).attempt("connect")?;
+            let answer = qp.connect(*addr, &card, CONNECT).attempt("connect")?;
             peers[lower] = Some(PutPeer::new(qp, &answer)?.1);
         }
         for _ in own + 1..size {
@@ -84,9 +81,7 @@ impl BraidPuts {
             let told = request.private_data().to_vec();
             request.accept(&qp, &card).attempt("accept")?;
             let (higher, peer) = PutPeer::new(qp, &told)?;
-            let place = peers.get_mut(higher).filter(|place| place.is_none() && higher > own);
-            *place.ok_or_else(|| Failure::Peer(format!("says that it is rank {higher}")))? =
-                Some(peer);
+            *place_of(&mut peers, higher, own)? = Some(peer);
         }
         let done = Vec::with_capacity(BATCH);
         Ok(BraidPuts { layout, peers, cq, done, memory, words, earlier, engine })

@@ -20,7 +20,7 @@ use self::report::MoeReport;
 use self::round::{Layout, Puts, Rounds};
 use self::routing::Routing;
 use self::tcp::TcpPuts;
-use crate::alltoall::{Launch, Rank};
+use crate::alltoall::{Rank, launch};
 use crate::failure::Failure;
 use crate::json_file::JsonFile;
 use crate::plan::{from_json, to_json};
@@ -31,7 +31,7 @@ use crate::{interrupt, session, stdio};
 pub(crate) fn run(args: &MoeArgs) -> Result<(), Failure> {
     session::check(&args.engine)?;
     match args.loopback {
-        true => Launch { ranks: args.ranks, rails: args.loopback_rails }.run(),
+        true => launch(args.ranks, args.loopback_rails),
         false => run_rank(args),
     }
 }

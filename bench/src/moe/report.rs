@@ -64,7 +64,7 @@ impl MoeReport {
                 time_over_first: median(&ratios),
             }
         };
-        let (_, most_received) = routing.most();
+        let (_, most_received) = routing.most;
         let mean = routing.copies.len() as f64 / routing.ranks as f64;
         MoeReport {
             ranks: routing.ranks,

@@ -38,7 +38,7 @@ pub(super) struct Layout {
 
 impl Layout {
     pub(super) fn new(routing: &Routing, tokens: usize, size: usize) -> Layout {
-        let (most_sent, most_received) = routing.most();
+        let (most_sent, most_received) = routing.most;
         let received = tokens * size;
         let returned = received + most_received * size;
         let words = routing.experts + routing.ranks * routing.experts;
@@ -57,6 +57,16 @@ pub(super) trait Puts {
     fn word(&self, word: usize) -> Result<u64, Failure>;
     fn write(&mut self, at: usize, bytes: &[u8]) -> Result<(), Failure>;
     fn read(&self, at: usize, bytes: &mut [u8]) -> Result<(), Failure>;
+}
+
+/// Returns the free place of a rank that has connected to this one: only higher ranks do.
+pub(super) fn place_of<T>(
+    places: &mut [Option<T>],
+    higher: usize,
+    own: usize,
+) -> Result<&mut Option<T>, Failure> {
+    let place = places.get_mut(higher).filter(|place| place.is_none() && higher > own);
+    place.ok_or_else(|| Failure::Peer(format!("says that it is rank {higher}")))
 }
 
 /// Half a round: operations to post, and the words that grow by the copies of the others.

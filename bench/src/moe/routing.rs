@@ -44,6 +44,8 @@ pub(super) struct Routing {
     /// Experts of each rank.
     pub(super) experts: usize,
     pub(super) copies: Vec<TokenCopy>,
+    /// The most copies that a rank sends, and receives.
+    pub(super) most: (usize, usize),
 }
 
 impl Routing {
@@ -73,7 +75,8 @@ impl Routing {
                 *received += 1;
             }
         }
-        Routing { ranks, experts, copies }
+        let most = |counts: Vec<usize>| counts.into_iter().max().unwrap_or(0);
+        Routing { ranks, experts, copies, most: (most(sent), most(received)) }
     }
 
     /// Returns the copies that a rank sends, in the order of their places.
@@ -84,12 +87,6 @@ impl Routing {
     /// Returns the copies that a rank receives, in the order of their places.
     pub(super) fn to(&self, rank: usize) -> Vec<TokenCopy> {
         self.copies.iter().filter(|copy| copy.home == rank).copied().collect()
-    }
-
-    /// Returns the most copies that a rank sends, and receives.
-    pub(super) fn most(&self) -> (usize, usize) {
-        let most = |count: &dyn Fn(usize) -> usize| (0..self.ranks).map(count).max().unwrap_or(0);
-        (most(&|rank| self.from(rank).len()), most(&|rank| self.to(rank).len()))
     }
 }
 
@@ -122,7 +119,7 @@ mod tests {
     #[test]
     fn every_copy_has_a_place_of_its_own_at_both_ends() {
         let routing = routing(0.5);
-        let (most_sent, most_received) = routing.most();
+        let (most_sent, most_received) = routing.most;
         for rank in 0..5 {
             let (from, to) = (routing.from(rank), routing.to(rank));
             assert!(from.iter().map(|copy| copy.sent).eq(0..from.len()));
@@ -134,7 +131,7 @@ mod tests {
         let all = pairs.len();
         pairs.dedup();
         assert_eq!(pairs.len(), all, "an expert gets a token once");
-        // Of six experts, about a fifth are at home.
+        // About a fifth of a token's six experts are at home.
         assert!((400..=560).contains(&all), "{all} copies");
     }
 

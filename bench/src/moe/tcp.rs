@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use super::round::{Layout, Op, Puts};
+use super::round::{Layout, Op, Puts, place_of};
 use crate::alltoall::Rank;
 use crate::failure::Failure;
 
@@ -57,14 +57,11 @@ impl TcpPuts {
     /// Connects with all other ranks.
     pub(super) fn connect(rank: &Rank, layout: Layout, waits: bool) -> Result<TcpPuts, Failure> {
         let (own, size) = (rank.group.rank(), rank.group.size());
-        let addresses = rank.group.addresses();
-        let listener = TcpListener::bind((addresses[own].ip(), 0)).map_err(io)?;
-        let port = listener.local_addr().map_err(io)?.port();
-        let ports = rank.share(&port.to_le_bytes())?;
+        let listener = TcpListener::bind((rank.group.addresses()[own].ip(), 0)).map_err(io)?;
+        let addresses = rank.share_port(listener.local_addr().map_err(io)?.port())?;
         let mut links: Vec<Option<Link>> = (0..size).map(|_| None).collect();
         for lower in 0..own {
-            let port = ports[lower].first_chunk().map_or(0, |port| u16::from_le_bytes(*port));
-            let mut stream = connect(addresses[own].ip(), addresses[lower].ip(), port)?;
+            let mut stream = connect(addresses[own].ip(), addresses[lower])?;
             stream.write_all(&(own as u32).to_le_bytes()).map_err(io)?;
             links[lower] = Some(Link::new(stream)?);
         }
@@ -74,9 +71,7 @@ impl TcpPuts {
             stream.set_read_timeout(Some(CONNECT)).map_err(io)?;
             stream.read_exact(&mut told).map_err(io)?;
             let higher = u32::from_le_bytes(told) as usize;
-            let place = links.get_mut(higher).filter(|place| place.is_none() && higher > own);
-            *place.ok_or_else(|| Failure::Peer(format!("says that it is rank {higher}")))? =
-                Some(Link::new(stream)?);
+            *place_of(&mut links, higher, own)? = Some(Link::new(stream)?);
         }
         let (memory, words) = (vec![0; layout.bytes], vec![0; layout.words]);
         Ok(TcpPuts { layout, waits, memory, words, links })
@@ -98,16 +93,12 @@ impl TcpPuts {
     }
 }
 
-fn connect(from: IpAddr, to: IpAddr, port: u16) -> Result<TcpStream, Failure> {
+fn connect(from: IpAddr, to: SocketAddr) -> Result<TcpStream, Failure> {
     // From the rank's own address, as a rank on a host of its own would.
-    let socket = socket2::Socket::new(
-        socket2::Domain::for_address(SocketAddr::new(to, port)),
-        socket2::Type::STREAM,
-        None,
-    )
-    .map_err(io)?;
+    let domain = socket2::Domain::for_address(to);
+    let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None).map_err(io)?;
     socket.bind(&SocketAddr::new(from, 0).into()).map_err(io)?;
-    socket.connect_timeout(&SocketAddr::new(to, port).into(), CONNECT).map_err(io)?;
+    socket.connect_timeout(&to.into(), CONNECT).map_err(io)?;
     Ok(socket.into())
 }
 

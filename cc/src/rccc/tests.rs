@@ -117,7 +117,7 @@ fn bytes_without_credit_delay_grants_and_lost_ones_do_not() {
     assert_eq!(pacer.poll(us(99)), None);
     pacer.on_demand(us(10), 0, &demand(-49_500, false));
     assert_eq!(pacer.next_timeout(), Some(us(50)));
-    // What is lost gives no right to more than the rate of the link: a grant takes 10.1 us.
+    // Losses give no right to more than the rate of the link: a grant takes 10.1 us.
     pacer.on_demand(us(10), 0, &demand(-1_000_000, false));
     assert_eq!(pacer.next_timeout(), Some(Time::from_nanos(20_102)));
     pacer.on_demand(us(15), 0, &demand(-1_000_000, false));

@@ -96,8 +96,9 @@ impl Drop for Memory<'_> {
     }
 }
 
-fn pattern(place: usize, seed: u64) -> u8 {
-    let mixed = (place as u64 ^ seed << 20).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+/// Returns a byte that differs by place and seed.
+pub(crate) fn pattern(place: usize, seed: u64) -> u8 {
+    let mixed = (place as u64 ^ seed << 24).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (mixed >> 56) as u8
 }
 

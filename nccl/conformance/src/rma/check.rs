@@ -1,7 +1,7 @@
 //! A check of the RMA tables.
 
 use super::rank::Rank;
-use crate::pair::Verdict;
+use crate::pair::{self, Verdict};
 
 /// One check.
 pub(crate) struct RmaCheck {
@@ -69,6 +69,5 @@ impl RmaCheck {
 
 /// Bytes that differ by place and seed.
 pub(super) fn pattern(seed: u64, len: usize) -> Vec<u8> {
-    let word = |at: usize| (at as u64 ^ seed << 24).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    (0..len).map(|at| (word(at) >> 56) as u8).collect()
+    (0..len).map(|place| pair::pattern(place, seed)).collect()
 }

@@ -29,7 +29,7 @@ impl Gpu {
     /// The function of this name.
     ///
     /// # Safety
-    /// It has the type `T`.
+    /// The function has the type `T`.
     unsafe fn function<T: Copy>(&self, name: &str) -> T {
         // SAFETY: the caller vouches for the type.
         let found = unsafe { self.0.get::<T>(name.as_bytes()) };

@@ -72,7 +72,7 @@ fn exchange(ranks: &mut [Program]) -> Verdict<bool> {
     for (number, rank) in ranks.iter_mut().enumerate() {
         let line = match rank.line(LIMIT) {
             Ok(line) => line,
-            // It has ended; its exit status says how.
+            // Rank 0 has ended; its exit status says how.
             Err(_) if number == 0 => return Ok(false),
             Err(_) => {
                 let complaints = rank.text(Stream::Err);

@@ -72,7 +72,7 @@ pub(super) struct Signal {
 
 /// The function of a member, as the type that its version says.
 macro_rules! call {
-    ($rma:expr, $member:literal, fn($($ty:ty),* $(,)?), $($arg:expr),* $(,)?) => {{
+    ($rma:expr, $member:expr, fn($($ty:ty),* $(,)?), $($arg:expr),* $(,)?) => {{
         let address = $rma.pointer($member);
         assert!(!address.is_null(), "{} is NULL", $member);
         // SAFETY: the header of this version gives the member this type, and the arguments are what
@@ -296,20 +296,7 @@ impl RmaTable {
     }
 
     pub(super) fn iput(&self, put: &Transfer, request: *mut Opaque) -> Code {
-        call!(
-            self,
-            "iput",
-            fn(Opaque, c_int, u64, Opaque, usize, u64, Opaque, u32, *mut Opaque),
-            put.ctx,
-            put.context,
-            put.from.1,
-            put.from.0,
-            put.size,
-            put.to.1,
-            put.to.0,
-            put.rank,
-            request,
-        )
+        self.transfer("iput", put, request)
     }
 
     pub(super) fn iput_signal(&self, put: &Transfer, s: &Signal, request: *mut Opaque) -> Code {
@@ -385,18 +372,23 @@ impl RmaTable {
     }
 
     pub(super) fn iget(&self, get: &Transfer, request: *mut Opaque) -> Code {
+        self.transfer("iget", get, request)
+    }
+
+    /// Calls `iput` or `iget`, which have the same type.
+    fn transfer(&self, member: &'static str, bytes: &Transfer, request: *mut Opaque) -> Code {
         call!(
             self,
-            "iget",
+            member,
             fn(Opaque, c_int, u64, Opaque, usize, u64, Opaque, u32, *mut Opaque),
-            get.ctx,
-            get.context,
-            get.from.1,
-            get.from.0,
-            get.size,
-            get.to.1,
-            get.to.0,
-            get.rank,
+            bytes.ctx,
+            bytes.context,
+            bytes.from.1,
+            bytes.from.0,
+            bytes.size,
+            bytes.to.1,
+            bytes.to.0,
+            bytes.rank,
             request,
         )
     }

@@ -83,7 +83,7 @@ fn out_of_range(rank: &Rank) -> Verdict {
     let code = table.iflush(contexts.ctx, 0, NULL, 9, place);
     refused("iflush", code, INVALID_ARGUMENT, "rank 9 does not exist")?;
     ensure!(memory.word(0) == 0, "a refused signal has had an effect");
-    // What is in range still works.
+    // A put in range still works.
     contexts.iput(&put)?;
     contexts.finish()?;
     rank.barrier()?;

@@ -115,7 +115,7 @@ fn gets(rank: &Rank) -> Verdict {
     group.close()
 }
 
-/// As many requests as NCCL's queues hold, to each rank, and one more to flush.
+/// Fills the queues as NCCL does: its most requests to each rank, and one more to flush.
 fn many_requests(rank: &Rank) -> Verdict {
     const MOST: usize = 32 * 8;
     let (own, ranks) = (rank.rank, rank.ranks);
