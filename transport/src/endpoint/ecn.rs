@@ -8,7 +8,9 @@
 //!
 //! Time-outs alone do not prove that ECN is the cause. So a rail that has timed out continues
 //! without ECN, and with ECN again as soon as a packet gets through. Only if this happens
-//! [`STRIKES`] times in a row, the network is taken to drop ECN-capable packets.
+//! [`STRIKES`] times in a row, the network is taken to drop ECN-capable packets. A late
+//! acknowledgement of a packet that left with ECN proves the opposite: the peer was slow, as on a
+//! host with more processes than cores.
 
 use std::time::Duration;
 
@@ -58,6 +60,8 @@ pub(super) enum State {
 pub(super) struct RailEcn {
     pub(super) state: State,
     pub(super) since: Time,
+    /// Time since which packets leave with ECN, or did before it was switched off.
+    pub(super) capable_since: Time,
     /// Time-outs in a row in this state.
     pub(super) timeouts: u8,
     pub(super) strikes: u8,
@@ -82,6 +86,7 @@ impl Default for RailEcn {
         RailEcn {
             state: State::Capable,
             since: Time::ZERO,
+            capable_since: Time::ZERO,
             timeouts: 0,
             strikes: 0,
             samples: 0,
@@ -108,7 +113,16 @@ impl RailEcn {
     }
 
     pub(super) fn enter(&mut self, now: Time, state: State) {
+        let sent_ecn = self.sends_ecn();
         (self.state, self.since, self.timeouts, self.samples) = (state, now, 0, 0);
+        if self.sends_ecn() && !sent_ecn {
+            self.capable_since = now;
+        }
+    }
+
+    /// Whether ECN is off because packets with ECN seem to be dropped.
+    fn suspects_loss(&self) -> bool {
+        matches!(self.state, State::Doubted | State::Off(EcnTrouble::Dropped))
     }
 
     pub(super) fn turn_off(&mut self, now: Time, trouble: EcnTrouble) {
@@ -147,6 +161,10 @@ impl RailEcn {
     pub(super) fn on_ack(&mut self, now: Time, sent_at: Time) {
         self.timeouts = 0;
         if sent_at < self.since + MARGIN {
+            let left_with_ecn = sent_at < self.since && sent_at >= self.capable_since + MARGIN;
+            if left_with_ecn && self.suspects_loss() {
+                self.recover(now);
+            }
             return;
         }
         match self.state {
@@ -224,6 +242,37 @@ mod tests {
             rail.on_ack(at(ms), at(ms - 1));
         }
         assert_eq!((rail.state, rail.trouble()), (State::Capable, None));
+    }
+
+    #[test]
+    fn a_late_acknowledgement_proves_that_ecn_passes() {
+        // The peer answers everything after a second, whether ECN was on or off.
+        let mut rail = RailEcn::default();
+        for ms in (1_000..20_000).step_by(10) {
+            rail.on_ack(at(ms), at(ms - 1_000));
+            if ms % 2_100 == 0 {
+                (0..2).for_each(|_| rail.on_timeout(at(ms)));
+            }
+            assert_eq!(rail.trouble(), None, "after {ms} ms");
+        }
+        assert_eq!(rail.state, State::Capable);
+    }
+
+    #[test]
+    fn a_late_acknowledgement_ends_a_wrong_verdict() {
+        let mut rail = RailEcn::default();
+        while rail.trouble().is_none() {
+            match rail.sends_ecn() {
+                true => rail.on_timeout(at(100)),
+                false => rail.on_ack(at(100), rail.since + MARGIN),
+            }
+        }
+        let off_at = rail.since;
+        rail.on_ack(off_at, rail.since);
+        assert_eq!(rail.trouble(), Some(EcnTrouble::Dropped), "it may have left without ECN");
+        rail.capable_since = at(50);
+        rail.on_ack(off_at, at(60));
+        assert_eq!((rail.state, rail.strikes), (State::Capable, 0));
     }
 
     #[test]

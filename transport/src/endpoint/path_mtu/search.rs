@@ -44,6 +44,9 @@ const HEARING: Duration = Duration::from_millis(150);
 /// section 5.1.1). If many processes share few processors, a round trip takes seconds. Probes
 /// repeated before the answer can arrive would slow all of them down.
 const ROUND_TRIPS: u32 = 2;
+/// Least time after which the ports of paths, from which nothing was answered, are reported as
+/// blocked. A peer that is only slow answers within it, or at least before [`ROUND_TRIPS`].
+const CERTAINTY: Duration = Duration::from_millis(250);
 /// Time for which further time-outs, of this end and the peer, do not start another round.
 const QUIET: Duration = Duration::from_millis(250);
 
@@ -96,6 +99,8 @@ pub(in crate::endpoint) struct PathMtu {
     hint: u16,
     /// The ports of paths are blocked: everything leaves from the receiving port.
     pub(in crate::endpoint) port_only: bool,
+    /// Time at which that becomes certain.
+    certain_at: Time,
     /// The queue pairs were notified of that.
     pub(in crate::endpoint) reported_blocked: bool,
     /// The largest size that ever passed, and the size that passed when the last search ended.
@@ -126,6 +131,7 @@ impl PathMtu {
             too_large: u32::from(base) + 1,
             hint: 0,
             port_only: false,
+            certain_at: Time::ZERO,
             reported_blocked: false,
             most: 0,
             settled: 0,
@@ -199,9 +205,15 @@ impl PathMtu {
     /// answered. That probe leaves at once.
     pub(in crate::endpoint) fn suspect_paths(&mut self, now: Time) {
         if !self.port_only {
-            self.port_only = true;
-            self.begin(now, self.current);
+            self.avoid_paths(now, self.current);
         }
+    }
+
+    /// Sends everything from the receiving port, and begins a round there for a size.
+    fn avoid_paths(&mut self, now: Time, size: u16) {
+        self.port_only = true;
+        self.certain_at = now + CERTAINTY.max(ROUND_TRIPS * self.probes.round_trip(now));
+        self.begin(now, size);
     }
 
     fn begin(&mut self, now: Time, size: u16) {
@@ -296,9 +308,7 @@ impl PathMtu {
             return self.told(before);
         }
         if round.base_by_port && !self.port_only {
-            self.port_only = true;
-            self.report_blocked();
-            self.begin(now, round.size);
+            self.avoid_paths(now, round.size);
         } else if self.current >= self.ceiling && !self.port_only {
             self.next_at = Time::FAR_FUTURE; // the next time-out probes again
         } else {
@@ -313,7 +323,11 @@ impl PathMtu {
         let (low, high) = (self.current, self.too_large);
         let is_found = low >= self.ceiling || u32::from(low) + u32::from(STEP) >= high;
         if is_found && self.port_only {
-            self.report_blocked(); // each round has probed a path, too
+            if now >= self.certain_at {
+                self.report_blocked(); // each round has probed a path, too
+            } else {
+                self.next_at = self.certain_at;
+            }
         }
         if is_found {
             (self.most, self.settled) = (self.most.max(low), low);
