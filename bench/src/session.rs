@@ -131,6 +131,15 @@ pub(crate) fn engine_config(
     })
 }
 
+/// Silence after which a rank of many is considered dead. Ranks often share cores, and then one may
+/// not get its turn for seconds.
+const RANK_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Returns the configuration of a rank's engine that receives on `port`, from the command line.
+pub(crate) fn rank_config(args: &EngineArgs, port: u16) -> Result<EngineConfig, Failure> {
+    Ok(EngineConfig { peer_timeout: RANK_TIMEOUT, ..engine_config(args, port, None)? })
+}
+
 /// The RDMA device of the command line.
 fn device(args: &EngineArgs) -> Option<VerbsOptions> {
     let service = match args.device.connection {

@@ -63,7 +63,7 @@ impl Rank {
         let mut config = GroupConfig::from_env().map_err(usage)?;
         config.cc = args.policy.cc.clone();
         let port = args.port.unwrap_or(config.port());
-        let engine = Engine::new(session::engine_config(args, port, None)?);
+        let engine = Engine::new(session::rank_config(args, port)?);
         let engine = engine.attempt("engine")?;
         let group = Group::join(&engine, &config).attempt("join the group")?;
         let (size, access) = (group.size(), Access::LOCAL_WRITE | Access::REMOTE_WRITE);

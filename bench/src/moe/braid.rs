@@ -54,7 +54,7 @@ impl BraidPuts {
     ) -> Result<BraidPuts, Failure> {
         let (own, size) = (rank.group.rank(), rank.group.size());
         // The group's thread drives the engine of the group.
-        let engine = Engine::new(session::engine_config(args, 0, None)?).attempt("engine")?;
+        let engine = Engine::new(session::rank_config(args, 0)?).attempt("engine")?;
         let pd = engine.alloc_pd();
         let cq = engine.create_cq(DEPTH as usize * size).attempt("completion queue")?;
         let region = |bytes: usize, access| pd.alloc_mr(bytes.max(1), access).attempt("memory");
