@@ -60,8 +60,10 @@ pub(super) enum State {
 pub(super) struct RailEcn {
     pub(super) state: State,
     pub(super) since: Time,
-    /// Time since which packets leave with ECN, or did before it was switched off.
-    pub(super) capable_since: Time,
+    /// Time at which ECN was last switched on.
+    pub(super) on_at: Time,
+    /// Times between which packets left with ECN before it was last switched off.
+    pub(super) left_with_ecn: (Time, Time),
     /// Time-outs in a row in this state.
     pub(super) timeouts: u8,
     pub(super) strikes: u8,
@@ -86,7 +88,8 @@ impl Default for RailEcn {
         RailEcn {
             state: State::Capable,
             since: Time::ZERO,
-            capable_since: Time::ZERO,
+            on_at: Time::ZERO,
+            left_with_ecn: (Time::ZERO, Time::ZERO),
             timeouts: 0,
             strikes: 0,
             samples: 0,
@@ -113,16 +116,22 @@ impl RailEcn {
     }
 
     pub(super) fn enter(&mut self, now: Time, state: State) {
-        let sent_ecn = self.sends_ecn();
+        let was_on = self.sends_ecn();
         (self.state, self.since, self.timeouts, self.samples) = (state, now, 0, 0);
-        if self.sends_ecn() && !sent_ecn {
-            self.capable_since = now;
+        match (was_on, self.sends_ecn()) {
+            (true, false) => self.left_with_ecn = (self.on_at + MARGIN, now),
+            (false, true) => self.on_at = now,
+            _ => {}
         }
     }
 
-    /// Whether ECN is off because packets with ECN seem to be dropped.
-    fn suspects_loss(&self) -> bool {
-        matches!(self.state, State::Doubted | State::Off(EcnTrouble::Dropped))
+    /// Whether packets with ECN seem to be dropped.
+    fn suspects_drops(&self) -> bool {
+        use EcnTrouble::Dropped;
+        matches!(
+            self.state,
+            State::Doubted | State::Checked | State::Off(Dropped) | State::Trial(Dropped)
+        )
     }
 
     pub(super) fn turn_off(&mut self, now: Time, trouble: EcnTrouble) {
@@ -161,8 +170,8 @@ impl RailEcn {
     pub(super) fn on_ack(&mut self, now: Time, sent_at: Time) {
         self.timeouts = 0;
         if sent_at < self.since + MARGIN {
-            let left_with_ecn = sent_at < self.since && sent_at >= self.capable_since + MARGIN;
-            if left_with_ecn && self.suspects_loss() {
+            let (from, until) = self.left_with_ecn;
+            if sent_at >= from && sent_at < until && self.suspects_drops() {
                 self.recover(now);
             }
             return;
@@ -267,11 +276,12 @@ mod tests {
                 false => rail.on_ack(at(100), rail.since + MARGIN),
             }
         }
-        let off_at = rail.since;
-        rail.on_ack(off_at, rail.since);
-        assert_eq!(rail.trouble(), Some(EcnTrouble::Dropped), "it may have left without ECN");
-        rail.capable_since = at(50);
-        rail.on_ack(off_at, at(60));
+        rail.left_with_ecn = (at(50), at(90));
+        for sent in [49, 90] {
+            rail.on_ack(at(100), at(sent));
+            assert_eq!(rail.trouble(), Some(EcnTrouble::Dropped), "it left without ECN");
+        }
+        rail.on_ack(at(100), at(89));
         assert_eq!((rail.state, rail.strikes), (State::Capable, 0));
     }
 
