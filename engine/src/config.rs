@@ -93,10 +93,10 @@ pub struct EngineConfig {
     /// engine answers each peer from the address that the peer called. With the address of a
     /// network interface, it sends through that interface. Default: `[::]:0`, which includes IPv4.
     pub bind: SocketAddr,
-    /// A second receiving address, of the other IP version. The first worker uses the port of
-    /// `bind` there too. A connection uses the address of its peer's IP version. Set it if `bind`
-    /// is a single address; `[::]` accepts both versions alone. Requires UDP sockets, one rail and
-    /// no `discover`. Default: `None`.
+    /// A second receiving address, of the other IP version. Each worker has the same port at both.
+    /// A connection uses the address of its peer's IP version. Set it if `bind` is a single
+    /// address; `[::]` accepts both versions alone. Requires UDP sockets or TCP connections, one
+    /// rail and no `discover`. Default: `None`.
     pub second_addr: Option<IpAddr>,
     /// The addresses of this host's further rails, at most 7, in the same order as the peers'
     /// rails. Rail 0 has the address of `bind`, and connections are set up over it. A connection

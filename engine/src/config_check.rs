@@ -71,7 +71,7 @@ fn check_second_addr(config: &EngineConfig) -> Result<(), EngineError> {
         return refused("one has to be of IPv4, the other of IPv6");
     }
     if !config.datapath.has(Feature::SecondAddress) {
-        return refused("only UDP sockets receive at two addresses");
+        return refused("only the datapaths `udp`, `tcp` and `auto` receive at two addresses");
     }
     if !config.rails.is_empty() {
         return refused("with further rails every rail has one address");

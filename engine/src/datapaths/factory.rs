@@ -1,5 +1,6 @@
 //! The interface between a row of the table and the engine that opens it.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -12,6 +13,10 @@ use crate::link::faults::{Faults, FaultyLink};
 use crate::link::udp::UdpLink;
 use crate::signals::Signals;
 use crate::verbs::Device;
+
+/// The number of ports that are tried until one is free at all addresses and for all protocols of a
+/// datapath.
+const TRIES: usize = 16;
 
 /// A row's description of its datapath.
 #[derive(Debug)]
@@ -115,6 +120,22 @@ impl Opening<'_> {
     pub(crate) fn bind(&self, addr: SocketAddr) -> Result<UdpLink, EngineError> {
         let bound = UdpLink::bind(addr, self.receive_buffer);
         bound.map_err(|source| EngineError::Bind { addr, source })
+    }
+
+    /// Calls `bind`, which binds all that the datapath receives at, to the configured port. If that
+    /// is any free port, the system chooses another one each time until `bind` succeeds.
+    pub(crate) fn at_one_port<T>(
+        &self,
+        bind: impl Fn() -> Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
+        for _ in 1..TRIES {
+            match bind() {
+                Err(EngineError::Bind { source, .. })
+                    if self.addr.port() == 0 && source.kind() == io::ErrorKind::AddrInUse => {}
+                bound => return bound,
+            }
+        }
+        bind()
     }
 
     /// Makes a datapath of a link, with `paths` source ports and the faults of the configuration.

@@ -1,5 +1,6 @@
 //! TCP connections.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::factory::{EnginePlan, Factory, Feature, Info, Medium, Opening, Program};
@@ -19,7 +20,7 @@ impl Factory for Tcp {
         summary: "TCP connections, one for each path",
         medium: Medium::Network,
         protocols: &["TCP"],
-        features: &[Feature::Keys],
+        features: &[Feature::SecondAddress, Feature::Keys],
         programs: &[Program::Nccl, Program::DropIn],
     };
 
@@ -28,8 +29,13 @@ impl Factory for Tcp {
     }
 
     fn open(_: &(), opening: &Opening<'_>) -> Result<Box<dyn Datapath>, EngineError> {
-        let (addr, paths) = (opening.addr, opening.paths);
-        let bound = TcpDatapath::bind(addr, paths, opening.counters.clone());
-        Ok(Box::new(bound.map_err(|source| EngineError::Bind { addr, source })?))
+        Ok(Box::new(opening.at_one_port(|| bind(opening, opening.addr))?))
     }
+}
+
+/// Binds a TCP port, the same at both addresses if there are two.
+pub(super) fn bind(opening: &Opening<'_>, addr: SocketAddr) -> Result<TcpDatapath, EngineError> {
+    let (second, counters) = (opening.second_addr, opening.counters.clone());
+    let bound = TcpDatapath::bind(addr, second, opening.paths, counters);
+    bound.map_err(|source| EngineError::Bind { addr, source })
 }

@@ -24,15 +24,19 @@ impl Factory for Udp {
     };
 
     fn open(_: &(), opening: &Opening<'_>) -> Result<Box<dyn Datapath>, EngineError> {
-        let first = opening.bind(opening.addr)?;
-        let link: Box<dyn Link> = match opening.second_addr {
-            None => Box::new(first),
-            Some(ip) => {
-                let port = if opening.worker == 0 { first.local_addr().port() } else { 0 };
-                let second = opening.bind(SocketAddr::new(ip, port))?;
-                Box::new(DualStackLink::new(Box::new(first), Box::new(second)))
-            }
-        };
+        let link = opening.at_one_port(|| bind(opening))?;
         Ok(Box::new(opening.datagrams(link, opening.paths)?))
     }
+}
+
+/// Binds a UDP port, the same at both addresses if there are two.
+pub(super) fn bind(opening: &Opening<'_>) -> Result<Box<dyn Link>, EngineError> {
+    let first = opening.bind(opening.addr)?;
+    Ok(match opening.second_addr {
+        None => Box::new(first),
+        Some(ip) => {
+            let second = opening.bind(SocketAddr::new(ip, first.local_addr().port()))?;
+            Box::new(DualStackLink::new(Box::new(first), Box::new(second)))
+        }
+    })
 }

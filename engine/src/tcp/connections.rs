@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 
 use braid_transport::{AddrPair, LocalAddr};
 use braid_wire::{PathId, QpId};
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
+use nix::sys::epoll::{Epoll, EpollCreateFlags};
 use rustc_hash::FxHashMap;
 use socket2::Socket;
 
 use super::closing::Closed;
 use super::connection::{ConnId, Health, Stage, TcpConnection};
 use super::greeting::Greeting;
+use super::listeners::Listeners;
 use super::peers::{PeerKey, TcpPeer};
 use super::socket;
 use super::table::ConnTable;
@@ -32,13 +33,11 @@ const SLOW_TICK: Duration = Duration::from_secs(1);
 const MAX_STRANGERS: usize = 1024;
 /// TcpConnections that are accepted before the worker does something else.
 const ACCEPTED: usize = 64;
-/// The event data of the listener, which is no [`ConnId`].
-pub(super) const LISTENER: u64 = u64::MAX;
 
 /// The connections and the peers that they lead to.
 pub(super) struct TcpConnections {
+    pub(super) listeners: Listeners,
     acceptor: Acceptor,
-    pub(super) local: SocketAddr,
     instance: u64,
     /// The number of paths to a peer.
     paths: usize,
@@ -58,10 +57,9 @@ pub(super) struct TcpConnections {
     foul: u64,
 }
 
-/// The end that accepts connections.
+/// The connections that were accepted.
 struct Acceptor {
-    listener: Socket,
-    /// Whether the listener waits until a descriptor is free.
+    /// Whether the listeners wait until a descriptor is free.
     is_deaf: bool,
     /// Accepted connections, oldest first, some of which have ended.
     accepted: VecDeque<ConnId>,
@@ -70,19 +68,18 @@ struct Acceptor {
 }
 
 impl TcpConnections {
-    /// Listens at `addr`.
-    pub(super) fn listen(
-        addr: SocketAddr,
+    /// No connections yet, but those that `listeners` accept.
+    pub(super) fn new(
+        listeners: Listeners,
         paths: usize,
         instance: u64,
         counters: Arc<WorkerCounters>,
     ) -> io::Result<Self> {
-        let listener = socket::listen(addr)?;
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        epoll.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER))?;
+        listeners.register(&epoll)?;
         Ok(TcpConnections {
-            local: socket::local_addr(&listener)?,
-            acceptor: Acceptor { listener, is_deaf: false, accepted: VecDeque::new(), refused: 0 },
+            listeners,
+            acceptor: Acceptor { is_deaf: false, accepted: VecDeque::new(), refused: 0 },
             instance,
             paths,
             epoll,
@@ -162,13 +159,14 @@ impl TcpConnections {
     /// Begins to open a connection.
     fn dial(&mut self, key: PeerKey, via: Via) -> Option<ConnId> {
         let (pair, is_wanted) = (self.peers.get(&key)?.pair, self.is_wanted(key.remote));
+        let local = self.listeners.local_towards(key.remote);
         let greeting = Greeting {
             via,
-            port: self.local.port(),
+            port: local.port(),
             traffic_class: pair.local.traffic_class,
             instance: self.instance,
         };
-        let dialled = socket::dial(self.local, pair);
+        let dialled = socket::dial(local, pair);
         match dialled.and_then(|socket| self.add(socket, Stage::Connecting)) {
             Ok(connection) => {
                 let id = connection.id;
@@ -310,7 +308,7 @@ impl TcpConnections {
     /// Takes the connections that wait to be accepted.
     pub(super) fn accept(&mut self) {
         for _ in 0..ACCEPTED {
-            match socket::accept(&self.acceptor.listener) {
+            match self.listeners.accept() {
                 Ok(None) => return,
                 Ok(Some((socket, from))) => {
                     let added = socket::prepare(&socket, from, 0)
@@ -350,35 +348,31 @@ impl TcpConnections {
         }
     }
 
-    /// Makes the listener report connections, or not until the next tick.
+    /// Makes the listeners report connections, or not until the next tick.
     fn listen_again(&mut self, hears: bool) {
-        let mut events = EpollFlags::empty();
-        events.set(EpollFlags::EPOLLIN, hears);
         self.acceptor.is_deaf = !hears;
-        let _ = self.epoll.modify(&self.acceptor.listener, &mut EpollEvent::new(events, LISTENER));
+        self.listeners.report(&self.epoll, hears);
         if self.acceptor.is_deaf {
             self.tick_within(TICK);
         }
     }
 
-    /// Gives an accepted connection, which is out of the table, to its peer. `interface`: the one
-    /// that packets to an address have to leave by.
+    /// Gives an accepted connection, which is out of the table, to its peer.
     pub(super) fn on_greeting(
         &mut self,
         connection: &mut TcpConnection,
         greeting: Greeting,
-        interface: impl FnOnce(SocketAddr) -> u32,
     ) -> Result<(), Closed> {
         let of = |addr: io::Result<socket2::SockAddr>| addr.map(|addr| addr.as_socket());
         let mut remote = of(connection.socket.peer_addr())?.ok_or(Closed::NotBraid)?;
         remote.set_port(greeting.port);
         // A listener at a wildcard address answers from the address that was called.
-        let called = match self.local.ip().is_unspecified() {
+        let called = match self.listeners.local_towards(remote).ip().is_unspecified() {
             true => of(connection.socket.local_addr())?.map(|addr| addr.ip().to_canonical()),
             false => None,
         };
         let traffic_class = greeting.traffic_class;
-        let interface = interface(remote);
+        let interface = self.listeners.interface_towards(remote);
         let local = LocalAddr { ip: called, traffic_class, interface, ..LocalAddr::default() };
         let pair = AddrPair { remote, local };
         let key = PeerKey::from(pair);

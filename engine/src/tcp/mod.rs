@@ -11,6 +11,7 @@ mod connections;
 mod direct;
 mod greeting;
 mod incoming;
+mod listeners;
 mod outgoing;
 mod pack;
 mod peers;
@@ -18,7 +19,7 @@ mod socket;
 mod table;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,17 +30,18 @@ use nix::sys::epoll::{EpollEvent, EpollFlags, EpollTimeout};
 
 use self::closing::Closed;
 use self::connection::{ConnId, Stage, TcpConnection};
-use self::connections::{LISTENER, TcpConnections};
+use self::connections::TcpConnections;
 use self::direct::{Direct, DirectRead};
 use self::greeting::{GREETING_LEN, Greeting};
 use self::incoming::{MAX_FRAME, MAX_STRANGERS_FRAME, Scratch, frames};
+use self::listeners::{LISTENER, Listeners};
 use crate::counters::WorkerCounters;
 use crate::datapath::{
     Arrived, Caps, Datapath, DatapathSetup, Envelope, JoinError, Losses, Owner, Partner, PathInfo,
     PortRefused, Reach, Received, Room, SegmentRun, Sent, Taken, Via,
 };
 use crate::degradation::Degradation;
-use crate::link::udp::{RailInterface, canonical, rail_interface, route_mtu};
+use crate::link::udp::{canonical, route_mtu};
 use crate::paths_to::PathRoute;
 use crate::random;
 
@@ -62,7 +64,6 @@ pub(crate) struct TcpDatapath {
     connections: TcpConnections,
     scratch: Scratch,
     events: Box<[EpollEvent; EVENTS]>,
-    interface: RailInterface,
     counters: Arc<WorkerCounters>,
     /// Whether a connection has a whole batch to send.
     has_batch: bool,
@@ -71,16 +72,18 @@ pub(crate) struct TcpDatapath {
 }
 
 impl TcpDatapath {
-    /// Listens at `addr`. Each peer is reached by `paths` connections, and by one that takes no
-    /// path.
+    /// Listens at `addr`, and at the same port of `second`, which has the other IP version. Each
+    /// peer is reached by `paths` connections, and by one that takes no path.
     pub(crate) fn bind(
         addr: SocketAddr,
+        second: Option<IpAddr>,
         paths: usize,
         counters: Arc<WorkerCounters>,
     ) -> io::Result<Self> {
-        let connections = TcpConnections::listen(addr, paths, random::number(), counters.clone())?;
+        let listeners = Listeners::bind(addr, second)?;
+        let connections =
+            TcpConnections::new(listeners, paths, random::number(), counters.clone())?;
         Ok(TcpDatapath {
-            interface: rail_interface(connections.local.ip()),
             connections,
             scratch: Scratch::new(),
             events: Box::new([EpollEvent::empty(); EVENTS]),
@@ -148,8 +151,7 @@ impl TcpDatapath {
                     return Ok(());
                 }
                 Some(greeting) => {
-                    let towards = |to: SocketAddr| self.interface.towards(to.ip());
-                    self.connections.on_greeting(connection, greeting, towards)?;
+                    self.connections.on_greeting(connection, greeting)?;
                     bytes = &mut bytes[GREETING_LEN..];
                 }
             }
@@ -343,11 +345,11 @@ impl DatapathSetup for TcpDatapath {
     }
 
     fn local_addr(&self) -> SocketAddr {
-        self.connections.local
+        self.connections.listeners.first()
     }
 
     fn pair(&self, to: SocketAddr) -> AddrPair {
-        self.interface.pair(to)
+        self.connections.listeners.pair(to)
     }
 
     fn open(&mut self, _: Owner) -> Result<Vec<u8>, JoinError> {
@@ -372,7 +374,7 @@ impl PathInfo for TcpDatapath {
     fn max_datagram(&self, to: AddrPair) -> io::Result<usize> {
         let to = AddrPair { remote: canonical(to.remote), ..to };
         // Asks for a route only.
-        route_mtu(self.connections.local, to).map(|_| MAX_FRAME)
+        route_mtu(self.connections.listeners.local_towards(to.remote), to).map(|_| MAX_FRAME)
     }
 
     fn reach(&self, to: AddrPair) -> Option<Reach> {
@@ -398,7 +400,7 @@ impl PathInfo for TcpDatapath {
 
     fn degradations(&self, rail: usize, pair: AddrPair, all: &mut Vec<Degradation>) {
         let to = pair.remote;
-        let misrouted = self.interface.misrouting(to);
+        let misrouted = self.connections.listeners.misrouting(to);
         all.extend(misrouted.map(|cause| Degradation::RailMisrouted { rail, to, cause }));
         all.extend(self.connections.unconnected(rail, pair));
     }

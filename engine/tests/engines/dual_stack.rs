@@ -50,20 +50,23 @@ fn it_is_reached_at_both_and_reaches_peers_of_both_versions() {
     if !has_ipv6() {
         return;
     }
-    for threads in [1, 2] {
+    let all = [Datapath::Udp, Datapath::Tcp, Datapath::Auto];
+    for (datapath, threads) in all.into_iter().flat_map(|one| [(one.clone(), 1), (one, 2)]) {
         let progress = Progress::Threads(threads);
-        let server = Side::new(&EngineConfig { progress, ..both() }, |_| {});
+        let [v4, v6, both] = [local(), only_v6(), both()]
+            .map(|config| EngineConfig { datapath: datapath.clone(), ..config });
+        let server = Side::new(&EngineConfig { progress, ..both }, |_| {});
         let listener = server.engine.listen(8).unwrap();
         let at_v4 = server.engine.local_addr();
         assert!(at_v4.is_ipv4());
         // Both connect to one listener.
         let mut pairs = Vec::new();
-        for (config, to) in [(local(), at_v4), (only_v6(), SocketAddr::new(V6, at_v4.port()))] {
-            let ends = [Side::new(&config, |_| {}), another(&server)];
+        for (config, to) in [(&v4, at_v4), (&v6, SocketAddr::new(V6, at_v4.port()))] {
+            let ends = [Side::new(config, |_| {}), another(&server)];
             pairs.push(Pair::connected(ends, &listener, to, &[]));
         }
-        for config in [local(), only_v6()] {
-            let peer = Side::new(&config, |_| {});
+        for config in [&v4, &v6] {
+            let peer = Side::new(config, |_| {});
             let listener = peer.engine.listen(8).unwrap();
             let to = listener.local_addr();
             pairs.push(Pair::connected([another(&server), peer], &listener, to, &[]));
@@ -102,8 +105,8 @@ fn invalid_configurations_are_named() {
         (EngineConfig { second_addr: Some([0; 4].into()), ..only_v6() }, "`[::]` alone"),
         (EngineConfig { rails: vec![[127, 0, 0, 2].into()], ..both() }, "further rails"),
         (EngineConfig { discover: true, ..both() }, "`discover`"),
-        (EngineConfig { datapath: Datapath::Mem(MemFabric::new()), ..both() }, "UDP sockets"),
-        (EngineConfig { datapath: Datapath::Xdp, ..both() }, "UDP sockets"),
+        (EngineConfig { datapath: Datapath::Mem(MemFabric::new()), ..both() }, "`tcp`"),
+        (EngineConfig { datapath: Datapath::Xdp, ..both() }, "`tcp`"),
     ];
     for (config, word) in wrong {
         let error = Engine::new(config).unwrap_err().to_string();

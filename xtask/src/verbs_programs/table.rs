@@ -22,9 +22,13 @@ const RAILS: &[(&str, &str)] =
     &[("BRAID_RAILS", "127.0.0.1,127.0.0.2"), ("BRAID_LOSS_RECOVERY", "ooo-window")];
 const RAILS_LOSS: &[(&str, &str)] = &[RAILS[0], RAILS[1], LOSS[0]];
 
+/// Over TCP connections.
+const TCP: &[(&str, &str)] = &[("BRAID_DATAPATH", "tcp")];
+
 pub(super) const RC_UCX: &[(&str, &str)] =
     &[("UCX_NET_DEVICES", "braid0:1"), ("UCX_TLS", "rc_v,ud_v")];
 const UD_UCX: &[(&str, &str)] = &[("UCX_NET_DEVICES", "braid0:1"), ("UCX_TLS", "ud_v")];
+const RC_UCX_TCP: &[(&str, &str)] = &[RC_UCX[0], RC_UCX[1], TCP[0]];
 const RC_UCX_LOSS: &[(&str, &str)] = &[RC_UCX[0], RC_UCX[1], LOSS[0]];
 const UD_UCX_LOSS: &[(&str, &str)] = &[UD_UCX[0], UD_UCX[1], LOSS[0]];
 
@@ -114,6 +118,15 @@ pub(super) const PROGRAMS: &[ProgramCase] = cases! {
     "ucx_perftest" "-t ucp_put_bw -n 300 -s 4096" HOST RC_UCX_LOSS;
     "ucx_perftest" "-t ucp_get -n 100 -s 4096" HOST RC_UCX_LOSS;
     "ucx_perftest" "-t tag_lat -n 100" HOST UD_UCX_LOSS;
+    "ibv_rc_pingpong" "-d braid0 -g 0 -n 200 -c" HOST TCP;
+    "ibv_srq_pingpong" "-d braid0 -g 0 -n 200 -c" HOST TCP;
+    "ib_write_bw" "-d braid0 -a -n 50" HOST TCP;
+    "ib_write_lat" "-d braid0 -n 100" HOST TCP;
+    "ib_send_bw" "-d braid0 -c UD -n 200" HOST TCP;
+    "rping" "-C 20 -V" RPING TCP;
+    "fi_pingpong" at 47592 "-c -p verbs;ofi_rxm -e rdm -I 50" HOST TCP;
+    "ucx_perftest" "-t tag_bw -n 100 -s 100000" HOST RC_UCX_TCP;
+    "ucx_perftest" "-t ucp_get -n 100 -s 4096" HOST RC_UCX_TCP;
 };
 
 /// Between two network namespaces, whose first device has an IPv6 address as its GID 1.
@@ -138,4 +151,8 @@ pub(super) const BETWEEN_HOSTS: &[ProgramCase] = cases! {
     "rdma_client" with "rdma_server" "" S_HOST &[];
     "fi_pingpong" at 47592 "-c -p verbs -e msg -I 50" HOST &[];
     "fi_pingpong" at 47592 "-c -p verbs;ofi_rxm -e rdm -I 50" HOST &[];
+    "ib_write_bw" "-d braid0 -a -n 50" HOST TCP;
+    "ib_read_bw" "-d braid0 -n 200" HOST TCP;
+    "ib_send_bw" "-d braid0 -b -e -R -n 200" HOST TCP;
+    "ib_atomic_bw" "-d braid0 -n 200" HOST TCP;
 };

@@ -58,6 +58,12 @@ const PROGRAMS: &[Wheel] = &[
         options: "rdma, READ, WRITE",
         settings: &[("BRAID_DROP", "0.01")],
     },
+    Wheel {
+        name: "mooncake",
+        file: "mooncake_transfer.py",
+        options: "rdma, READ, WRITE",
+        settings: &[("BRAID_DATAPATH", "tcp")],
+    },
 ];
 
 /// Runs all of them and prints a row for each.
