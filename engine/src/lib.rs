@@ -232,7 +232,7 @@ pub use config::{EngineConfig, Progress};
 pub use connect::ConnectError;
 pub use counters::EngineCounters;
 pub use cq::{CompletionQueue, CqError, CreateCqError};
-pub use cuda::{CudaError, CudaFault};
+pub use cuda::{CudaError, CudaFault, check_cuda};
 pub use datapath::JoinError;
 pub use datapaths::{Datapath, DatapathError, DatapathKind, DatapathOptions, Medium, Program};
 pub use degradation::{Degradation, Misrouting, RailTrouble};

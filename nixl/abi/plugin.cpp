@@ -36,14 +36,32 @@ struct braid_posting {
     bool has_notification;
 };
 
+struct braid_memory {
+    uint64_t addr;
+    size_t len;
+    uint64_t device;
+    int kind;
+};
+
+struct braid_estimate {
+    int64_t duration; // microseconds
+    int64_t margin;
+};
+
 void *
 braid_nixl_open(const braid_opening *opening);
 void
 braid_nixl_close(void *backend);
 void
 braid_nixl_options(void *to, braid_sink sink);
+bool
+braid_nixl_has_cuda();
 int
-braid_nixl_register(void *backend, uint64_t addr, size_t len, int kind, void **out);
+braid_nixl_register(void *backend, const braid_memory *memory, void **out);
+int
+braid_nixl_query(void *backend, const braid_memory *memory, void *to, braid_sink sink);
+int
+braid_nixl_estimate(void *backend, const void *transfer, braid_estimate *out);
 int
 braid_nixl_deregister(void *backend, void *region);
 int
@@ -104,6 +122,11 @@ void
 to_params(void *to, braid_bytes name, braid_bytes value) noexcept {
     static_cast<nixl_b_params_t *>(to)->emplace(std::string(name.data, name.len),
                                                 std::string(value.data, value.len));
+}
+
+nixl_mem_list_t
+supported_mems() {
+    return braid_nixl_has_cuda() ? nixl_mem_list_t{DRAM_SEG, VRAM_SEG} : nixl_mem_list_t{DRAM_SEG};
 }
 
 // Registered memory, or memory that transfers address.
@@ -170,13 +193,14 @@ public:
 
     nixl_mem_list_t
     getSupportedMems() const override {
-        return {DRAM_SEG};
+        return supported_mems();
     }
 
     nixl_status_t
     registerMem(const nixlBlobDesc &mem, const nixl_mem_t &kind, nixlBackendMD *&out) override {
         void *held = nullptr;
-        const int code = braid_nixl_register(backend, mem.addr, mem.len, kind, &held);
+        const braid_memory memory = {mem.addr, mem.len, mem.devId, kind};
+        const int code = braid_nixl_register(backend, &memory, &held);
         return give(code, true, held, out);
     }
 
@@ -302,6 +326,43 @@ public:
         return status(braid_nixl_notify(backend, bytes(agent), bytes(message)));
     }
 
+    nixl_status_t
+    queryMem(const nixl_reg_dlist_t &list, std::vector<nixl_query_resp_t> &answers) const override {
+        std::vector<nixl_query_resp_t> found;
+        for (size_t i = 0; i < list.size(); ++i) {
+            const braid_memory memory = {list[i].addr, list[i].len, list[i].devId, list.getType()};
+            nixl_b_params_t params;
+            const int code = braid_nixl_query(backend, &memory, &params, to_params);
+            if (code != NIXL_SUCCESS) {
+                return status(code);
+            }
+            found.push_back(params.empty() ? nixl_query_resp_t() : nixl_query_resp_t(params));
+        }
+        answers = std::move(found);
+        return NIXL_SUCCESS;
+    }
+
+    nixl_status_t
+    estimateXferCost(const nixl_xfer_op_t &,
+                     const nixl_meta_dlist_t &,
+                     const nixl_meta_dlist_t &,
+                     const std::string &,
+                     nixlBackendReqH *const &handle,
+                     std::chrono::microseconds &duration,
+                     std::chrono::microseconds &margin,
+                     nixl_cost_t &method,
+                     const nixlAgentOptionalArgs *) const override {
+        braid_estimate estimate = {};
+        const int code = braid_nixl_estimate(backend, Transfer::of(handle), &estimate);
+        if (code == NIXL_SUCCESS) {
+            duration = std::chrono::microseconds(estimate.duration);
+            margin = std::chrono::microseconds(estimate.margin);
+            // NIXL has no word for measured costs.
+            method = nixl_cost_t::analytical;
+        }
+        return status(code);
+    }
+
 private:
     static nixl_status_t
     give(int code, bool is_private, void *held, nixlBackendMD *&out) {
@@ -344,6 +405,6 @@ braid_nixl_plugin() {
                                        [] { return "BRAID"; },
                                        [] { return BRAID_VERSION; },
                                        options,
-                                       [] { return nixl_mem_list_t{DRAM_SEG}; }};
+                                       supported_mems};
     return &plugin;
 }

@@ -8,11 +8,12 @@ use std::ffi::{OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::time::Duration;
 use std::{ptr, slice};
 
 use crate::backend::{Backend, Opening};
 use crate::core::Core;
-use crate::memory::{Registered, Target};
+use crate::memory::{Described, MemoryKind, Registered, Target};
 use crate::settings;
 use crate::status::{Error, SUCCESS, UNKNOWN};
 use crate::transfer::{Operation, Pair, Transfer};
@@ -76,6 +77,29 @@ pub struct PairArgs {
 pub struct PostingArgs {
     notification: Bytes,
     has_notification: bool,
+}
+
+/// `braid_memory`.
+#[repr(C)]
+pub struct MemoryArgs {
+    addr: u64,
+    len: usize,
+    device: u64,
+    kind: c_int,
+}
+
+impl MemoryArgs {
+    fn described(&self) -> Result<Described, Error> {
+        let MemoryArgs { addr, len, device, kind } = *self;
+        Ok(Described { kind: MemoryKind::of(kind)?, addr, len, device })
+    }
+}
+
+/// `braid_estimate`, in microseconds.
+#[repr(C)]
+pub struct EstimateArgs {
+    duration: i64,
+    margin: i64,
 }
 
 unsafe extern "C" {
@@ -203,20 +227,53 @@ pub unsafe extern "C" fn braid_nixl_options(to: *mut c_void, sink: Sink) {
     }
 }
 
+/// Whether memory of a GPU can be registered: the library of the CUDA driver can be opened.
+#[unsafe(no_mangle)]
+pub extern "C" fn braid_nixl_has_cuda() -> bool {
+    braid::check_cuda().is_ok()
+}
+
 /// `registerMem`.
 ///
 /// # Safety
-/// See the module. The memory stays mapped until it is deregistered.
+/// See the module. The memory stays mapped, or allocated, until it is deregistered.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_nixl_register(
     backend: *mut c_void,
-    addr: u64,
-    len: usize,
-    kind: c_int,
+    memory: *const MemoryArgs,
     out: *mut *mut c_void,
 ) -> c_int {
-    // SAFETY: the module's rules.
-    boundary("registerMem", || unsafe { give(out, core_of(backend)?.register(addr, len, kind)?) })
+    boundary("registerMem", || {
+        // SAFETY: the module's rules.
+        let (core, memory) = unsafe { (core_of(backend)?, shared(memory.cast(), "arguments")?) };
+        let memory: &MemoryArgs = memory;
+        // SAFETY: the module's rules.
+        unsafe { give(out, core.register(memory.described()?)?) }
+    })
+}
+
+/// `queryMem` for one descriptor. The sink gets the properties of the registered region that has
+/// the memory, or nothing.
+///
+/// # Safety
+/// See the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_nixl_query(
+    backend: *mut c_void,
+    memory: *const MemoryArgs,
+    to: *mut c_void,
+    sink: Sink,
+) -> c_int {
+    boundary("queryMem", || {
+        // SAFETY: the module's rules.
+        let (core, memory) = unsafe { (core_of(backend)?, shared(memory.cast(), "arguments")?) };
+        let memory: &MemoryArgs = memory;
+        for (name, value) in core.query(memory.described()?).into_iter().flatten() {
+            // SAFETY: the strings are valid during the call.
+            unsafe { sink(to, Bytes::of(name.as_bytes()), Bytes::of(value.as_bytes())) };
+        }
+        Ok(SUCCESS)
+    })
 }
 
 /// `deregisterMem`.
@@ -227,9 +284,9 @@ pub unsafe extern "C" fn braid_nixl_register(
 pub unsafe extern "C" fn braid_nixl_deregister(backend: *mut c_void, region: *mut c_void) -> c_int {
     boundary("deregisterMem", || {
         // SAFETY: the module's rules.
-        unsafe { core_of(backend) }?;
+        let core = unsafe { core_of(backend) }?;
         // SAFETY: the module's rules.
-        drop(unsafe { take::<Registered>(region) }.ok_or(Error::Null("memory"))?);
+        core.deregister(*unsafe { take::<Registered>(region) }.ok_or(Error::Null("memory"))?);
         Ok(SUCCESS)
     })
 }
@@ -305,7 +362,7 @@ pub unsafe extern "C" fn braid_nixl_load_remote(
         // SAFETY: the module's rules.
         let (core, agent, data) = unsafe { (core_of(backend)?, agent.get(), data.get()) };
         // SAFETY: the module's rules.
-        unsafe { give(out, core.load_remote(kind, agent, data)?) }
+        unsafe { give(out, core.load_remote(MemoryKind::of(kind)?, agent, data)?) }
     })
 }
 
@@ -322,9 +379,8 @@ pub unsafe extern "C" fn braid_nixl_load_local(
     boundary("loadLocalMD", || {
         // SAFETY: the module's rules.
         let (_, memory) = unsafe { (core_of(backend)?, shared::<Registered>(region, "memory")?) };
-        let target = Target::Here { addr: memory.region.addr(), len: memory.region.len() as u64 };
         // SAFETY: the module's rules.
-        unsafe { give(out, target) }
+        unsafe { give(out, memory.target()) }
     })
 }
 
@@ -396,6 +452,29 @@ pub unsafe extern "C" fn braid_nixl_prepare(
         });
         // SAFETY: the module's rules.
         unsafe { give(out, core.prepare(operation, agent, pairs)?) }
+    })
+}
+
+/// `estimateXferCost`.
+///
+/// # Safety
+/// See the module. `out` can be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_nixl_estimate(
+    backend: *mut c_void,
+    transfer: *const c_void,
+    out: *mut EstimateArgs,
+) -> c_int {
+    boundary("estimateXferCost", || {
+        // SAFETY: the module's rules.
+        let (core, transfer) =
+            unsafe { (core_of(backend)?, shared::<Transfer>(transfer, "a transfer")?) };
+        let estimate = core.estimate(transfer)?;
+        let micros = |time: Duration| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
+        let (duration, margin) = (micros(estimate.duration), micros(estimate.margin));
+        // SAFETY: the module's rules.
+        unsafe { *out = EstimateArgs { duration, margin } };
+        Ok(SUCCESS)
     })
 }
 

@@ -15,6 +15,7 @@ use braid::{
 };
 
 use crate::addresses::ConnInfo;
+use crate::cost::Costs;
 use crate::frame::{self, FRAME};
 use crate::settings::Settings;
 use crate::status::{Error, SUCCESS};
@@ -100,9 +101,16 @@ impl Connection {
         Ok(Arc::new(Connection { agent, qp, cq, state: Mutex::new(state) }))
     }
 
-    /// Posts a transfer, and a notification for the peer once it has ended.
-    pub(crate) fn post(&self, plan: Arc<Plan>, frames: Vec<Vec<u8>>) -> Arc<Flight> {
-        let flight = Flight::begun();
+    /// Posts a transfer, and a notification for the peer once it has ended. `costs` gets its
+    /// duration.
+    pub(crate) fn post(
+        &self,
+        plan: Arc<Plan>,
+        frames: Vec<Vec<u8>>,
+        costs: &Arc<Costs>,
+    ) -> Arc<Flight> {
+        let is_ready = matches!(self.state().phase, Phase::Ready);
+        let flight = Flight::begun(&plan, is_ready.then(|| costs.clone()));
         let job =
             Job { plan: Some(plan), next: 0, frames: frames.into(), flight: Some(flight.clone()) };
         self.give(job);
@@ -295,7 +303,11 @@ impl Connection {
                 EndCause::LocalMemory | EndCause::RefusedByPeer(_) | EndCause::RefusedHere(_)
             )
         });
-        let ended = Error::Ended { agent: self.agent.clone(), why, is_refused };
+        let agent = self.agent.clone();
+        let ended = match error.as_ref().map(|error| error.cause) {
+            Some(EndCause::DeviceMemory) => Error::Gpu { agent, why },
+            _ => Error::Ended { agent, why, is_refused },
+        };
         let is_idle = state.jobs.is_empty() && state.flying.is_empty();
         match error.map(|error| error.cause) {
             Some(EndCause::Peer) if is_idle => tracing::info!("{ended}"),

@@ -7,23 +7,22 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use braid::{Access, ConnectionRequest, Engine, ProtectionDomain, QpId};
+use braid::{Access, ConnectionRequest, Engine, MemoryRegion, ProtectionDomain, QpId};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::addresses::ConnInfo;
 use crate::connection::Connection;
+use crate::cost::{Costs, Estimate};
 use crate::frame::{self, MAX_NOTIFICATION, Notification};
 use crate::inbox::Inbox;
-use crate::memory::{Registered, Target};
+use crate::memory::{Described, MemoryKind, Registered, Target, covers};
 use crate::settings::Settings;
 use crate::status::{Error, SUCCESS};
 use crate::transfer::{Flight, Operation, Pair, Plan, Transfer};
 
-/// NIXL's `DRAM_SEG`.
-const DRAM: c_int = 0;
 /// Time for the delivery of notifications when an agent or a connection ends.
 const FLUSH: Duration = Duration::from_secs(1);
 
@@ -33,6 +32,10 @@ pub(crate) struct Core {
     settings: Settings,
     info: ConnInfo,
     peers: Mutex<HashMap<Vec<u8>, Peer>>,
+    /// The registered memory by key.
+    memory: Mutex<HashMap<u32, Weak<MemoryRegion>>>,
+    /// The transfers within this agent.
+    own_costs: Arc<Costs>,
     inbox: Inbox,
     pd: ProtectionDomain,
     engine: Engine,
@@ -44,6 +47,7 @@ pub(crate) struct Core {
 struct Peer {
     info: ConnInfo,
     connection: Option<Arc<Connection>>,
+    costs: Arc<Costs>,
 }
 
 impl Core {
@@ -60,6 +64,8 @@ impl Core {
             settings,
             info,
             peers: Mutex::default(),
+            memory: Mutex::default(),
+            own_costs: Arc::default(),
             inbox,
             pd,
             engine,
@@ -73,18 +79,49 @@ impl Core {
     }
 
     /// Registers memory of NIXL's user.
-    pub(crate) fn register(&self, addr: u64, len: usize, kind: c_int) -> Result<Registered, Error> {
-        if kind != DRAM {
-            return Err(Error::Kind { kind });
-        }
-        let start = ptr::with_exposed_provenance_mut(addr as usize);
+    pub(crate) fn register(&self, memory: Described) -> Result<Registered, Error> {
+        let Described { kind, addr, len, device } = memory;
         let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ;
-        // SAFETY: NIXL's user promises to keep the memory mapped and writable until it is
-        // deregistered. No reference to it is made here.
-        let region = unsafe { self.pd.register(start, len, access) };
+        let region = match kind {
+            MemoryKind::Dram => {
+                let start = ptr::with_exposed_provenance_mut(addr as usize);
+                // SAFETY: NIXL's user promises to keep the memory mapped and writable until it is
+                // deregistered. No reference to it is made here.
+                unsafe { self.pd.register(start, len, access) }
+            }
+            // SAFETY: as above, allocated instead of mapped.
+            MemoryKind::Vram => unsafe { self.pd.register_cuda(addr, len, access) },
+        };
         let region =
             region.map_err(|source| Error::Register { addr, len, source: Box::new(source) })?;
+        if let Some(gpu) = region.gpu().filter(|gpu| u64::from(*gpu) != device) {
+            return Err(Error::OtherGpu { addr, len, gpu, device });
+        }
+        let region = Arc::new(region);
+        self.memory().insert(region.lkey(), Arc::downgrade(&region));
         Ok(Registered { region })
+    }
+
+    /// Deregisters memory.
+    pub(crate) fn deregister(&self, registered: Registered) {
+        self.memory().remove(&registered.region.lkey());
+    }
+
+    /// Describes the registered region that has all of this memory. `None`: there is none.
+    pub(crate) fn query(&self, memory: Described) -> Option<[(&'static str, String); 3]> {
+        let Described { kind, addr, len, device } = memory;
+        let known: Vec<_> = self.memory().values().filter_map(Weak::upgrade).collect();
+        let region = known.into_iter().find(|region| {
+            MemoryKind::of_region(region) == kind
+                && covers((region.addr(), region.len() as u64), addr, len as u64)
+                && region.gpu().is_none_or(|gpu| u64::from(gpu) == device)
+        })?;
+        let (addr, len) = (format!("{:#x}", region.addr()), region.len().to_string());
+        Some([("memory", kind.name().to_owned()), ("addr", addr), ("len", len)])
+    }
+
+    fn memory(&self) -> MutexGuard<'_, HashMap<u32, Weak<MemoryRegion>>> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The connection information for peers.
@@ -103,23 +140,21 @@ impl Core {
         if peers.contains_key(agent) {
             return Err(Error::Loaded { agent: text(agent) });
         }
-        peers.insert(agent.to_owned(), Peer { info, connection: None });
+        let costs = Arc::default();
+        peers.insert(agent.to_owned(), Peer { info, connection: None, costs });
         Ok(())
     }
 
     /// Decodes the memory of a peer.
     pub(crate) fn load_remote(
         &self,
-        kind: c_int,
+        kind: MemoryKind,
         agent: &[u8],
         data: &[u8],
     ) -> Result<Target, Error> {
-        if kind != DRAM {
-            return Err(Error::Kind { kind });
-        }
         let malformed =
             |why| Error::Malformed { what: "the memory description", agent: text(agent), why };
-        Target::remote(agent, data).map_err(malformed)
+        Target::remote(agent, kind, data).map_err(malformed)
     }
 
     /// Connects to a peer and waits for that.
@@ -138,7 +173,7 @@ impl Core {
             return Ok(());
         }
         let peer = self.peers().remove(agent);
-        let peer = peer.ok_or_else(|| Error::Stranger { agent: text(agent) })?;
+        let peer = peer.ok_or_else(|| stranger(agent))?;
         if let Some(connection) = peer.connection {
             connection.close(FLUSH);
         }
@@ -172,7 +207,9 @@ impl Core {
         let frames = notification.map(frames).transpose()?.unwrap_or_default();
         let plan = &transfer.plan;
         if plan.agent == self.name {
-            plan.copy();
+            let begun = Instant::now();
+            plan.copy()?;
+            self.own_costs.add(plan.class(), plan.bytes(), begun.elapsed());
             if let Some(text) = notification {
                 self.inbox.push((self.name.clone(), text.to_owned()));
             }
@@ -180,7 +217,8 @@ impl Core {
             return Ok(SUCCESS);
         }
         let connection = self.connection(&plan.agent)?;
-        let flight = connection.post(plan.clone(), frames);
+        let costs = self.costs(&plan.agent).ok_or_else(|| stranger(&plan.agent))?;
+        let flight = connection.post(plan.clone(), frames, &costs);
         self.wake_for(&connection);
         transfer.set_flight(flight.clone());
         Ok(flight.code())
@@ -198,6 +236,26 @@ impl Core {
             }
         }
         Ok(flight.code())
+    }
+
+    /// Estimates the duration of a transfer from those that have ended.
+    pub(crate) fn estimate(&self, transfer: &Transfer) -> Result<Estimate, Error> {
+        let plan = &transfer.plan;
+        let costs = self.costs(&plan.agent).ok_or_else(|| stranger(&plan.agent))?;
+        let (operation, kind) = plan.class();
+        costs.estimate(plan.class(), plan.bytes()).ok_or_else(|| Error::Unmeasured {
+            operation: operation.name(),
+            kind: kind.name(),
+            agent: text(&plan.agent),
+        })
+    }
+
+    /// The measured transfers with an agent. `None`: it is unknown.
+    fn costs(&self, agent: &[u8]) -> Option<Arc<Costs>> {
+        if agent == self.name {
+            return Some(self.own_costs.clone());
+        }
+        self.peers().get(agent).map(|peer| peer.costs.clone())
     }
 
     /// Takes all notifications.
@@ -221,8 +279,7 @@ impl Core {
     /// The connection to a peer. Begins one if there is none, or if it has ended.
     fn connection(&self, agent: &[u8]) -> Result<Arc<Connection>, Error> {
         let mut peers = self.peers();
-        let stranger = || Error::Stranger { agent: text(agent) };
-        let peer = peers.get_mut(agent).ok_or_else(stranger)?;
+        let peer = peers.get_mut(agent).ok_or_else(|| stranger(agent))?;
         if let Some(connection) = peer.connection.as_ref().filter(|known| !known.has_ended()) {
             return Ok(connection.clone());
         }
@@ -314,6 +371,10 @@ impl Core {
 fn frames(message: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     let (len, max) = (message.len(), MAX_NOTIFICATION);
     if len > max { Err(Error::Notification { len, max }) } else { Ok(frame::notification(message)) }
+}
+
+fn stranger(agent: &[u8]) -> Error {
+    Error::Stranger { agent: text(agent) }
 }
 
 fn text(agent: &[u8]) -> String {

@@ -9,6 +9,7 @@
 //!   settings, version   parameters of the backend; the version of the NIXL that loaded it
 //!   memory              registered memory, and memory of peers
 //!   transfer            lists of descriptors as work requests
+//!   cost                how long transfers take
 //!   connection          a queue pair to a peer, its transfers and notifications
 //!   inbox, frame        the queue pairs of peers, their notifications
 //!   service             a thread that accepts peers and continues long transfers
@@ -23,6 +24,7 @@ mod addresses;
 mod backend;
 mod connection;
 mod core;
+mod cost;
 mod frame;
 mod inbox;
 mod memory;

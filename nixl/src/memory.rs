@@ -1,10 +1,59 @@
 //! Registered memory, and the memory that transfers address.
 
+use std::ffi::c_int;
+use std::sync::{Arc, Weak};
+
 use braid::{MemoryRegion, REMOTE_REGION_LEN, RemoteRegion};
+
+use crate::status::Error;
+
+/// The kind of memory: that of the host, or of a GPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum MemoryKind {
+    /// `DRAM_SEG`.
+    Dram,
+    /// `VRAM_SEG`.
+    Vram,
+}
+
+impl MemoryKind {
+    /// The kind with a number of NIXL's.
+    pub(crate) fn of(kind: c_int) -> Result<Self, Error> {
+        match kind {
+            0 => Ok(MemoryKind::Dram),
+            1 => Ok(MemoryKind::Vram),
+            _ => Err(Error::Kind { kind }),
+        }
+    }
+
+    /// The kind of a region.
+    pub(crate) fn of_region(region: &MemoryRegion) -> Self {
+        if region.is_device() { MemoryKind::Vram } else { MemoryKind::Dram }
+    }
+
+    /// NIXL's word for it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            MemoryKind::Dram => "DRAM",
+            MemoryKind::Vram => "VRAM",
+        }
+    }
+}
+
+/// A descriptor of memory that is to be registered, or that is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Described {
+    pub(crate) kind: MemoryKind,
+    pub(crate) addr: u64,
+    pub(crate) len: usize,
+    /// The number of the GPU, if it is memory of one.
+    pub(crate) device: u64,
+}
 
 /// Memory of this process that NIXL has registered.
 pub(crate) struct Registered {
-    pub(crate) region: MemoryRegion,
+    /// Others hold weak references only, so dropping this one deregisters.
+    pub(crate) region: Arc<MemoryRegion>,
 }
 
 impl Registered {
@@ -12,19 +61,30 @@ impl Registered {
     pub(crate) fn public_data(&self) -> [u8; REMOTE_REGION_LEN] {
         self.region.remote().to_bytes()
     }
+
+    /// The memory as the far end of a transfer within this agent.
+    pub(crate) fn target(&self) -> Target {
+        let (addr, len) = (self.region.addr(), self.region.len() as u64);
+        let region = Arc::downgrade(&self.region);
+        Target::Here { region, kind: MemoryKind::of_region(&self.region), addr, len }
+    }
 }
 
 /// The far end of a transfer.
 pub(crate) enum Target {
     /// Memory of another agent.
-    Remote { agent: Vec<u8>, region: RemoteRegion },
+    Remote { agent: Vec<u8>, kind: MemoryKind, region: RemoteRegion },
     /// Memory of this agent.
-    Here { addr: u64, len: u64 },
+    Here { region: Weak<MemoryRegion>, kind: MemoryKind, addr: u64, len: u64 },
 }
 
 impl Target {
     /// Decodes what a peer has published.
-    pub(crate) fn remote(agent: &[u8], data: &[u8]) -> Result<Self, &'static str> {
+    pub(crate) fn remote(
+        agent: &[u8],
+        kind: MemoryKind,
+        data: &[u8],
+    ) -> Result<Self, &'static str> {
         if data.len() != REMOTE_REGION_LEN {
             return Err("it does not have the length of a memory region");
         }
@@ -32,14 +92,20 @@ impl Target {
         if region.addr.checked_add(region.len).is_none() {
             return Err("the region does not fit in the address space");
         }
-        Ok(Target::Remote { agent: agent.to_owned(), region })
+        Ok(Target::Remote { agent: agent.to_owned(), kind, region })
     }
 
     /// The first address and the length.
     pub(crate) fn extent(&self) -> (u64, u64) {
         match self {
             Target::Remote { region, .. } => (region.addr, region.len),
-            Target::Here { addr, len } => (*addr, *len),
+            Target::Here { addr, len, .. } => (*addr, *len),
+        }
+    }
+
+    pub(crate) fn kind(&self) -> MemoryKind {
+        match self {
+            Target::Remote { kind, .. } | Target::Here { kind, .. } => *kind,
         }
     }
 }
@@ -66,10 +132,19 @@ mod tests {
     #[test]
     fn malformed_regions_of_peers_are_refused() {
         let region = RemoteRegion { addr: 4096, len: 64, rkey: 7 };
-        assert!(Target::remote(b"a", &region.to_bytes()).is_ok());
-        assert!(Target::remote(b"a", &region.to_bytes()[1..]).is_err());
-        assert!(Target::remote(b"a", &[region.to_bytes().as_slice(), b"x"].concat()).is_err());
+        let decode = |data: &[u8]| Target::remote(b"a", MemoryKind::Vram, data);
+        assert_eq!(decode(&region.to_bytes()).ok().unwrap().kind(), MemoryKind::Vram);
+        assert!(decode(&region.to_bytes()[1..]).is_err());
+        assert!(decode(&[region.to_bytes().as_slice(), b"x"].concat()).is_err());
         let wrapping = RemoteRegion { addr: u64::MAX - 8, ..region };
-        assert!(Target::remote(b"a", &wrapping.to_bytes()).is_err());
+        assert!(decode(&wrapping.to_bytes()).is_err());
+    }
+
+    #[test]
+    fn other_kinds_of_memory_are_refused() {
+        assert_eq!(MemoryKind::of(1).unwrap(), MemoryKind::Vram);
+        for kind in [-1, 2, 3, 4] {
+            assert!(matches!(MemoryKind::of(kind), Err(Error::Kind { .. })), "{kind}");
+        }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::ffi::c_int;
 
-use braid::{ConnectError, CreateCqError, CreateQpError, EngineError, RegisterError};
+use braid::{
+    ConnectError, CreateCqError, CreateQpError, CudaError, EngineError, MemoryError, RegisterError,
+};
 
 use crate::settings::SettingError;
 use crate::version::VersionError;
@@ -39,10 +41,15 @@ pub(crate) enum Error {
     #[error("cannot start the backend: {0}; raise the limits of processes and open files")]
     System(#[from] std::io::Error),
     #[error(
-        "memory of kind {kind} is not supported; Braid moves DRAM (kind 0), so register buffers of \
-         the host"
+        "memory of kind {kind} is not supported; Braid moves DRAM (kind 0) and VRAM (kind 1), so \
+         register buffers of the host or of a GPU"
     )]
     Kind { kind: c_int },
+    #[error(
+        "{len} bytes at {addr:#x} are memory of GPU {gpu}, and the descriptor says {device}; pass \
+         the number of the tensor's device"
+    )]
+    OtherGpu { addr: u64, len: usize, gpu: u32, device: u64 },
     #[error("cannot register {len} bytes at {addr:#x}: {source}")]
     Register { addr: u64, len: usize, source: Box<RegisterError> },
     #[error("a NULL pointer instead of {0}")]
@@ -68,6 +75,17 @@ pub(crate) enum Error {
     Notification { len: usize, max: usize },
     #[error("a transfer is being posted that has not ended")]
     Active,
+    #[error("the transfer uses memory that was deregistered; register it and prepare it anew")]
+    Deregistered,
+    #[error("memory of a GPU was not copied: {source}")]
+    Copy { source: MemoryError },
+    #[error("the connection to agent `{agent}` ended: {why}")]
+    Gpu { agent: String, why: String },
+    #[error(
+        "no {operation} of {kind} with agent `{agent}` has been measured yet; estimates follow the \
+         first transfer that began with a connection"
+    )]
+    Unmeasured { operation: &'static str, kind: &'static str, agent: String },
     #[error("cannot connect to agent `{agent}`: {source}")]
     QueuePair { agent: String, source: Box<CreateQpError> },
     #[error("cannot connect to agent `{agent}`: {source}")]
@@ -87,12 +105,14 @@ impl From<EngineError> for Error {
 impl Error {
     /// The code for NIXL.
     pub(crate) fn code(&self) -> c_int {
-        match self {
-            Error::Kind { .. } => NOT_SUPPORTED,
+        match *self {
+            Error::Kind { .. } | Error::Unmeasured { .. } => NOT_SUPPORTED,
+            Error::Register { ref source, .. } if is_without_driver(source) => NOT_SUPPORTED,
             Error::Null(_)
             | Error::Setting(_)
             | Error::Loaded { .. }
             | Error::Empty
+            | Error::OtherGpu { .. }
             | Error::Bounds { .. }
             | Error::Notification { .. }
             | Error::Owner { .. } => INVALID_PARAM,
@@ -100,7 +120,7 @@ impl Error {
             Error::Stranger { .. } => NOT_FOUND,
             Error::Active => REPOST_ACTIVE,
             Error::Connect { .. } => REMOTE_DISCONNECT,
-            Error::Ended { is_refused: true, .. } => NOT_ALLOWED,
+            Error::Deregistered | Error::Ended { is_refused: true, .. } => NOT_ALLOWED,
             Error::Ended { is_refused: false, .. } => REMOTE_DISCONNECT,
             Error::Version(_)
             | Error::Engine(_)
@@ -108,8 +128,15 @@ impl Error {
             | Error::Listen(_)
             | Error::System(_)
             | Error::Register { .. }
+            | Error::Copy { .. }
+            | Error::Gpu { .. }
             | Error::QueuePair { .. }
             | Error::Forked => BACKEND,
         }
     }
+}
+
+/// Whether memory was not registered because there is no CUDA driver.
+fn is_without_driver(error: &RegisterError) -> bool {
+    matches!(error, RegisterError::Cuda(CudaError::Library { .. }))
 }

@@ -1,14 +1,23 @@
 //! Transfers: lists of descriptors as the work requests that move them.
 
+use std::collections::HashMap;
 use std::ffi::c_int;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
 
-use braid::{MAX_MESSAGE, RemoteAddr, SendWr, Sge, wr};
+use braid::{MAX_MESSAGE, MemoryError, MemoryRegion, RemoteAddr, SendWr, Sge, wr};
 
-use crate::memory::{Registered, Target, covers};
-use crate::status::{Error, IN_PROGRESS};
+use crate::cost::{Class, Costs};
+use crate::memory::{MemoryKind, Registered, Target, covers};
+use crate::status::{Error, IN_PROGRESS, SUCCESS};
+
+/// The largest number of bytes of a work request with memory of a GPU. The engine copies each as a
+/// whole before it sends, and the next ones meanwhile.
+const MAX_GPU_PIECE: u64 = 4 << 20;
+/// Bytes that are copied at a time between memory of this agent, if a GPU takes part.
+const BOUNCE: usize = 1 << 20;
 
 /// The direction of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,6 +26,16 @@ pub(crate) enum Operation {
     Read,
     /// From this process to the peer.
     Write,
+}
+
+impl Operation {
+    /// NIXL's word for it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Operation::Read => "READ",
+            Operation::Write => "WRITE",
+        }
+    }
 }
 
 /// A pair of descriptors, as NIXL gives them.
@@ -42,6 +61,12 @@ pub(crate) struct Plan {
     pub(crate) agent: Vec<u8>,
     /// Pairs that follow each other at both ends are one piece.
     pieces: Vec<Piece>,
+    /// The bytes of all pieces.
+    bytes: u64,
+    /// Whether memory of a GPU takes part.
+    kind: MemoryKind,
+    /// The memory of this agent by key, if both ends are this agent.
+    own: HashMap<u32, Weak<MemoryRegion>>,
 }
 
 impl Plan {
@@ -55,8 +80,14 @@ impl Plan {
         if pairs.len() == 0 {
             return Err(Error::Empty);
         }
-        let mut plan =
-            Plan { operation, agent: agent.to_owned(), pieces: Vec::with_capacity(pairs.len()) };
+        let mut plan = Plan {
+            operation,
+            agent: agent.to_owned(),
+            pieces: Vec::with_capacity(pairs.len()),
+            bytes: 0,
+            kind: MemoryKind::Dram,
+            own: HashMap::new(),
+        };
         for (index, pair) in pairs.enumerate() {
             let pair = pair?;
             check(index, agent, is_own, &pair)?;
@@ -66,25 +97,50 @@ impl Plan {
     }
 
     fn add(&mut self, pair: &Pair<'_>) {
+        let lkey = pair.local.region.lkey();
         let rkey = match pair.remote {
             Target::Remote { region, .. } => region.rkey,
-            Target::Here { .. } => 0,
+            Target::Here { region, .. } => self.add_own(lkey, &pair.local.region, region),
         };
-        let lkey = pair.local.region.lkey();
+        let has_gpu = pair.local.region.is_device() || pair.remote.kind() == MemoryKind::Vram;
+        let most = if has_gpu { MAX_GPU_PIECE } else { MAX_MESSAGE };
+        if has_gpu {
+            self.kind = MemoryKind::Vram;
+        }
+        self.bytes += pair.len;
         let (mut local, mut remote, mut left) = (pair.local_addr, pair.remote_addr, pair.len);
         while left > 0 {
-            let len = left.min(MAX_MESSAGE);
+            let len = left.min(most);
             let piece = Piece {
                 local: Sge { addr: local, len: len as u32, lkey },
                 remote: RemoteAddr { addr: remote, rkey },
             };
-            match self.pieces.last_mut().and_then(|last| last.joined(&piece).map(|all| (last, all)))
-            {
-                Some((last, all)) => *last = all,
-                None => self.pieces.push(piece),
+            let joined = self.pieces.last().and_then(|last| last.joined(&piece, most));
+            match (self.pieces.last_mut(), joined) {
+                (Some(last), Some(all)) => *last = all,
+                _ => self.pieces.push(piece),
             }
             (local, remote, left) = (local + len, remote + len, left - len);
         }
+    }
+
+    /// Remembers the memory of both ends, which are this agent. Returns the key of the far one.
+    fn add_own(&mut self, lkey: u32, local: &Arc<MemoryRegion>, far: &Weak<MemoryRegion>) -> u32 {
+        // A region without a key is gone, which `copy` finds.
+        let rkey = far.upgrade().map_or(0, |region| region.lkey());
+        self.own.insert(lkey, Arc::downgrade(local));
+        self.own.insert(rkey, far.clone());
+        rkey
+    }
+
+    /// The class of transfers that take as long for each byte.
+    pub(crate) fn class(&self) -> Class {
+        (self.operation, self.kind)
+    }
+
+    /// The bytes that it moves.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Number of work requests.
@@ -101,31 +157,68 @@ impl Plan {
         }
     }
 
-    /// Copies the memory, all of which belongs to this process.
-    pub(crate) fn copy(&self) {
+    /// Copies the memory, all of which belongs to this agent.
+    pub(crate) fn copy(&self) -> Result<(), Error> {
+        let mut bounce = Vec::new();
         for Piece { local, remote } in &self.pieces {
-            let here = ptr::with_exposed_provenance_mut::<u8>(local.addr as usize);
-            let there = ptr::with_exposed_provenance_mut::<u8>(remote.addr as usize);
+            let here = (self.own_region(local.lkey)?, local.addr);
+            let there = (self.own_region(remote.rkey)?, remote.addr);
             let (from, to) = match self.operation {
                 Operation::Read => (there, here),
                 Operation::Write => (here, there),
             };
-            // SAFETY: `check` has found both in registered memory. NIXL's user has promised to keep
-            // it mapped and writable until it is deregistered, and not to use it during a transfer.
-            unsafe { ptr::copy(from, to, local.len as usize) };
+            let len = local.len as usize;
+            if from.0.is_device() || to.0.is_device() {
+                bounce.resize(BOUNCE, 0);
+                copy_by_cuda((&from.0, from.1), (&to.0, to.1), len, &mut bounce)
+                    .map_err(|source| Error::Copy { source })?;
+                continue;
+            }
+            let start = ptr::with_exposed_provenance::<u8>(from.1 as usize);
+            let end = ptr::with_exposed_provenance_mut::<u8>(to.1 as usize);
+            // SAFETY: `check` has found both in registered memory, and it still is. NIXL's user has
+            // promised to keep it mapped and writable until then, and not to use it during a
+            // transfer.
+            unsafe { ptr::copy(start, end, len) };
         }
+        Ok(())
+    }
+
+    fn own_region(&self, key: u32) -> Result<Arc<MemoryRegion>, Error> {
+        self.own.get(&key).and_then(Weak::upgrade).ok_or(Error::Deregistered)
     }
 }
 
+/// Copies `len` bytes between two regions and addresses in them, one of which is memory of a GPU.
+/// Bytes that overlap are copied in an order that keeps them.
+fn copy_by_cuda(
+    (from, from_addr): (&MemoryRegion, u64),
+    (to, to_addr): (&MemoryRegion, u64),
+    len: usize,
+    bounce: &mut [u8],
+) -> Result<(), MemoryError> {
+    let (from_at, to_at) = ((from_addr - from.addr()) as usize, (to_addr - to.addr()) as usize);
+    let parts = len.div_ceil(bounce.len());
+    for index in 0..parts {
+        let index = if to_addr > from_addr { parts - 1 - index } else { index };
+        let at = index * bounce.len();
+        let part = &mut bounce[..(len - at).min(BOUNCE)];
+        from.read_at(from_at + at, part)?;
+        to.write_at(to_at + at, part)?;
+    }
+    Ok(())
+}
+
 impl Piece {
-    /// The piece with another one behind it, if both are neighbours at both ends.
-    fn joined(&self, next: &Piece) -> Option<Piece> {
+    /// The piece with another one behind it, if both are neighbours at both ends and have at most
+    /// `most` bytes.
+    fn joined(&self, next: &Piece, most: u64) -> Option<Piece> {
         let len = u64::from(self.local.len);
         let is_next = self.local.lkey == next.local.lkey
             && self.remote.rkey == next.remote.rkey
             && self.local.addr + len == next.local.addr
             && self.remote.addr + len == next.remote.addr
-            && len + u64::from(next.local.len) <= MAX_MESSAGE;
+            && len + u64::from(next.local.len) <= most;
         let local = Sge { len: self.local.len.wrapping_add(next.local.len), ..self.local };
         is_next.then_some(Piece { local, ..*self })
     }
@@ -180,15 +273,37 @@ impl Transfer {
 pub(crate) struct Flight {
     code: AtomicI32,
     is_cancelled: AtomicBool,
+    /// `None`: the duration would include the time to connect.
+    measurement: Option<Measurement>,
+}
+
+/// The measurement of a transfer's duration.
+struct Measurement {
+    costs: Arc<Costs>,
+    class: Class,
+    bytes: u64,
+    begun: Instant,
 }
 
 impl Flight {
-    pub(crate) fn begun() -> Arc<Self> {
-        Flight::ended(IN_PROGRESS)
+    /// A transfer that begins now. `costs` gets its duration.
+    pub(crate) fn begun(plan: &Plan, costs: Option<Arc<Costs>>) -> Arc<Self> {
+        let measurement = costs.map(|costs| Measurement {
+            costs,
+            class: plan.class(),
+            bytes: plan.bytes(),
+            begun: Instant::now(),
+        });
+        Flight::new(IN_PROGRESS, measurement)
     }
 
     pub(crate) fn ended(code: c_int) -> Arc<Self> {
-        Arc::new(Flight { code: AtomicI32::new(code), is_cancelled: AtomicBool::new(false) })
+        Flight::new(code, None)
+    }
+
+    fn new(code: c_int, measurement: Option<Measurement>) -> Arc<Self> {
+        let code = AtomicI32::new(code);
+        Arc::new(Flight { code, is_cancelled: AtomicBool::new(false), measurement })
     }
 
     /// NIXL's code: in progress, success or an error.
@@ -197,6 +312,9 @@ impl Flight {
     }
 
     pub(crate) fn end(&self, code: c_int) {
+        if let Some(it) = self.measurement.as_ref().filter(|_| code == SUCCESS) {
+            it.costs.add(it.class, it.bytes, it.begun.elapsed());
+        }
         self.code.store(code, Ordering::Release);
     }
 
@@ -219,12 +337,13 @@ mod tests {
     fn registered(len: usize) -> Registered {
         let bind = "127.0.0.1:0".parse().unwrap();
         let engine = Engine::new(EngineConfig { bind, ..EngineConfig::default() }).unwrap();
-        Registered { region: engine.alloc_pd().alloc_mr(len, Access::LOCAL_WRITE).unwrap() }
+        let region = engine.alloc_pd().alloc_mr(len, Access::LOCAL_WRITE).unwrap();
+        Registered { region: Arc::new(region) }
     }
 
     fn remote(len: u64) -> Target {
         let region = RemoteRegion { addr: 1 << 40, len, rkey: 9 };
-        Target::remote(b"decode", &region.to_bytes()).unwrap()
+        Target::remote(b"decode", MemoryKind::Dram, &region.to_bytes()).unwrap()
     }
 
     fn plan(local: &Registered, remote: &Target, pairs: &[(u64, u64, u64)]) -> Result<Plan, Error> {
@@ -247,6 +366,36 @@ mod tests {
     }
 
     #[test]
+    fn memory_of_a_gpu_is_moved_in_shorter_pieces() {
+        let local = registered(1 << 16);
+        let far = RemoteRegion { addr: 1 << 40, len: 1 << 40, rkey: 9 };
+        let far = Target::remote(b"decode", MemoryKind::Vram, &far.to_bytes()).unwrap();
+        let mut plan = plan(&local, &far, &[(0, 0, 4096), (4096, 4096, 4096)]).unwrap();
+        assert_eq!((plan.len(), plan.bytes()), (1, 8192), "neighbours are still joined");
+        assert_eq!(plan.class(), (Operation::Write, MemoryKind::Vram));
+        let (local_addr, remote_addr) = (local.region.addr(), 1 << 41);
+        let len = 3 * MAX_GPU_PIECE + 1;
+        plan.add(&Pair { local_addr, remote_addr, len, local: &local, remote: &far });
+        assert_eq!(plan.len(), 1 + 4);
+    }
+
+    #[test]
+    fn own_memory_is_copied_unless_it_is_gone() {
+        let (local, far) = (registered(4096), registered(4096));
+        local.region.write_at(0, b"braid").unwrap();
+        let target = far.target();
+        let (local_addr, remote_addr) = (local.region.addr(), far.region.addr() + 1);
+        let pair = Pair { local_addr, remote_addr, len: 5, local: &local, remote: &target };
+        let plan = Plan::new(Operation::Write, b"own", true, [Ok(pair)].into_iter()).unwrap();
+        plan.copy().unwrap();
+        let mut text = [0; 5];
+        far.region.read_at(1, &mut text).unwrap();
+        assert_eq!(&text, b"braid");
+        drop(far);
+        assert!(matches!(plan.copy(), Err(Error::Deregistered)));
+    }
+
+    #[test]
     fn descriptors_outside_registered_memory_are_refused() {
         let (local, remote) = (registered(4096), remote(100));
         for pair in [(4000, 0, 97), (0, 4, 97), (0, 0, u64::MAX), (u64::MAX, 0, 1)] {
@@ -264,7 +413,7 @@ mod tests {
     fn memory_of_another_agent_is_refused() {
         let (local, remote) = (registered(4096), remote(100));
         let (local_addr, remote_addr) = (local.region.addr(), remote.extent().0);
-        let here = Target::Here { addr: local_addr, len: 4096 };
+        let here = local.target();
         for (agent, is_own, remote_addr, remote) in [
             (&b"prefill"[..], false, remote_addr, &remote),
             // A peer with the name of this agent: its addresses mean nothing here.

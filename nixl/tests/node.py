@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 import numpy as np
+from cuda_substitute import Gpu
 from nixl._api import (  # type: ignore[import-not-found]
     nixl_agent,
     nixl_agent_config,
@@ -20,6 +21,48 @@ LIMIT = 60.0
 """Seconds after which a test has hung."""
 Place = tuple[int, int]
 """Offset and length of a block."""
+
+
+class HostMemory:
+    """Memory of the host."""
+
+    kind = "DRAM"
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.array = np.zeros(size, dtype=np.uint8)
+        self.base: int = self.array.ctypes.data
+
+    def read(self, offset: int, length: int) -> bytes:
+        return self.array[offset : offset + length].tobytes()
+
+    def write(self, data: bytes) -> None:
+        self.array[:] = np.frombuffer(data, dtype=np.uint8)
+
+
+class GpuMemory:
+    """Memory of the GPU of the substitute, which only copies reach."""
+
+    kind = "VRAM"
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.gpu = Gpu()
+        self.context, self.base = self.gpu.allocate(size)
+        self.write(bytes(size))
+
+    def read(self, offset: int, length: int) -> bytes:
+        return self.gpu.read(self.base + offset, length)
+
+    def write(self, data: bytes) -> None:
+        self.gpu.write(self.base, data)
+
+
+Memory = HostMemory | GpuMemory
+
+
+def memory_of(kind: str, size: int) -> Memory:
+    return GpuMemory(size) if kind == "VRAM" else HostMemory(size)
 
 
 class Node:
@@ -34,7 +77,13 @@ class Node:
         backend: str = "BRAID",
         telemetry: bool = False,
         strict: bool = False,
+        kind: str = "DRAM",
+        gpu: bool = False,
     ) -> None:
+        # The substitute has to be there before the backend looks for CUDA.
+        if gpu:
+            Gpu()
+        self.memory = memory_of(kind, size)
         locks = nixl_thread_sync_t
         config = nixl_agent_config(
             enable_prog_thread=progress_thread,
@@ -45,10 +94,9 @@ class Node:
         self.name = name
         self.agent = nixl_agent(name, config)
         self.agent.create_backend(backend, params or {})
-        self.memory = np.zeros(size, dtype=np.uint8)
-        self.base = self.memory.ctypes.data
-        regions = [(self.base, size, 0, "")]
-        self.registered = self.agent.register_memory(regions, "DRAM")
+        self.base = self.memory.base
+        self.registered = self.agent.register_memory([(self.base, size, 0, "")], kind)
+        self.further: list[Memory] = []
 
     def metadata(self) -> bytes:
         data: bytes = self.agent.get_agent_metadata()
@@ -66,15 +114,41 @@ class Node:
 
     def fill(self, seed: int) -> None:
         random = np.random.default_rng(seed)
-        self.memory[:] = random.integers(0, 256, self.memory.size, dtype=np.uint8)
+        data = random.integers(0, 256, self.memory.size, dtype=np.uint8)
+        self.memory.write(data.tobytes())
 
     def clear(self) -> None:
-        self.memory[:] = 0
+        self.memory.write(bytes(self.memory.size))
 
     def data(self, place: Place = (0, -1)) -> bytes:
         offset, length = place
-        end = self.memory.size if length < 0 else offset + length
-        return self.memory[offset:end].tobytes()
+        return self.memory.read(offset, self.memory.size - offset if length < 0 else length)
+
+    def add(self, kind: str) -> int:
+        """Registers further memory, as much as there is. Returns its address."""
+        memory = memory_of(kind, self.memory.size)
+        self.agent.register_memory([(memory.base, memory.size, 0, "")], kind)
+        self.further.append(memory)
+        return memory.base
+
+    def further_data(self) -> bytes:
+        """The bytes of the memory that was added last."""
+        memory = self.further[-1]
+        return memory.read(0, memory.size)
+
+    def behave(self, behaviour: dict[str, int]) -> None:
+        """Sets the behaviour of copies of the substitute."""
+        Gpu().behave(**behaviour)
+
+    def memory_kinds(self) -> list[str]:
+        kinds: list[str] = self.agent.get_backend_mem_types("BRAID")
+        return kinds
+
+    def register(self, region: tuple[int, int, int, str], kind: str) -> None:
+        self.agent.register_memory([region], kind, backends=["BRAID"])
+
+    def query(self, regions: list[tuple[int, int, int, str]], kind: str) -> Any:
+        return self.agent.query_memory(regions, "BRAID", kind)
 
     def deregister(self) -> None:
         self.agent.deregister_memory(self.registered)
@@ -102,13 +176,15 @@ class Node:
         remote_base: int,
         pairs: list[tuple[int, int, int]],
         notification: bytes = b"",
+        remote_kind: str = "DRAM",
     ) -> Any:
         """Prepares a transfer of pairs: local offset, remote offset, length."""
         blocks = np.array(pairs, dtype=np.uint64).reshape(-1, 3)
         lengths, devices = blocks[:, 2], np.zeros(len(blocks), dtype=np.uint64)
         local = np.column_stack([blocks[:, 0] + self.base, lengths, devices])
         remote = np.column_stack([blocks[:, 1] + remote_base, lengths, devices])
-        descriptors = [self.agent.get_xfer_descs(side, "DRAM") for side in (local, remote)]
+        sides = ((local, self.memory.kind), (remote, remote_kind))
+        descriptors = [self.agent.get_xfer_descs(side, kind) for side, kind in sides]
         return self.agent.initialize_xfer(operation, *descriptors, agent, notification)
 
     def run(self, handle: Any) -> None:
@@ -131,12 +207,15 @@ class Node:
 
 def _serve(pipe: Any, arguments: tuple[Any, ...], settings: dict[str, Any]) -> None:
     node = Node(*arguments, **settings)
-    pipe.send(None)
+    pipe.send((None, None))
     while True:
         method, values = pipe.recv()
         if method == "end":
             return
-        pipe.send(getattr(node, method)(*values))
+        try:
+            pipe.send((getattr(node, method)(*values), None))
+        except Exception as error:
+            pipe.send((None, f"{type(error).__name__}: {error}"))
 
 
 class Remote:
@@ -162,7 +241,10 @@ class Remote:
 
     def _answer(self) -> Any:
         assert self.pipe.poll(LIMIT), "the other process does not answer"
-        return self.pipe.recv()
+        value, error = self.pipe.recv()
+        if error is not None:
+            raise RuntimeError(error)
+        return value
 
     def signal(self, number: signal.Signals) -> None:
         assert self.process.pid is not None

@@ -101,13 +101,6 @@ def test_other_versions_are_refused(capfd: pytest.CaptureFixture[str]) -> None:
     assert "libnixl" in text
 
 
-def test_device_memory_is_refused() -> None:
-    node = Node("host", 4096)
-    assert node.agent.get_backend_mem_types("BRAID") == ["DRAM_SEG"]
-    with pytest.raises(Exception, match="NIXL_ERR"):
-        node.agent.register_memory([(node.base, 4096, 0, "")], "VRAM", backends=["BRAID"])
-
-
 def test_the_folder_is_printed() -> None:
     told = subprocess.run(
         [sys.executable, "-m", "braid", "nixl-plugin-dir"],

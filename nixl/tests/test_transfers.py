@@ -190,3 +190,40 @@ def test_telemetry(pair: MakePair) -> None:
     assert told.totalBytes == 16 * BLOCK
     assert told.xferDuration > 0
     here.agent.release_xfer_handle(handle)
+
+
+def test_costs_are_estimated_once_a_transfer_has_ended(
+    pair: MakePair, capfd: pytest.CaptureFixture[str]
+) -> None:
+    here, there = pair(256 * BLOCK)
+    base = there.address()
+    # Those that wait for a connection are not measured.
+    here.agent.make_connection("there")
+    handles = [
+        here.handle("WRITE", "there", base, [(0, 0, count * BLOCK)]) for count in (1, 64, 256)
+    ]
+    with pytest.raises(Exception, match="NIXL_ERR_NOT_SUPPORTED"):
+        here.agent.estimate_xfer_cost(handles[0])
+    assert "no WRITE of DRAM with agent `there` has been measured yet" in capfd.readouterr().err
+    for _ in range(3):
+        for handle in handles:
+            here.run(handle)
+    told = [here.agent.estimate_xfer_cost(handle) for handle in handles]
+    small, middle, large = (duration for duration, _, _ in told)
+    assert 0 < small <= middle <= large
+    reading = here.handle("READ", "there", base, [(0, 0, BLOCK)])
+    with pytest.raises(Exception, match="NIXL_ERR_NOT_SUPPORTED"):
+        here.agent.estimate_xfer_cost(reading)
+    assert "no READ of DRAM" in capfd.readouterr().err
+    for handle in (*handles, reading):
+        here.agent.release_xfer_handle(handle)
+
+
+def test_costs_of_copies_within_an_agent() -> None:
+    node = Node("alone", 8 * BLOCK)
+    handle = node.handle("WRITE", "alone", node.base, [(0, 4 * BLOCK, 2 * BLOCK)])
+    node.run(handle)
+    duration, margin, _ = node.agent.estimate_xfer_cost(handle)
+    assert duration >= 0
+    assert margin == 0
+    node.agent.release_xfer_handle(handle)

@@ -174,12 +174,17 @@ fn owner(library: &Library, addr: u64) -> Result<Handle, CudaError> {
         return Ok(context);
     }
     // Memory of a pool, or mapped memory, belongs to no context, but to a GPU.
+    let device = ordinal(library, addr).map_err(|fault| unknown(fault.to_string()))?;
+    primary(library, device)
+}
+
+/// Returns the number of the GPU that has the memory at an address.
+fn ordinal(library: &Library, addr: u64) -> Result<c_int, CudaFault> {
     let mut device: c_int = 0;
-    // SAFETY: as above; the attribute is a number.
+    // SAFETY: the attribute is a number. The driver looks the address up and does not access it.
     let code =
         unsafe { (library.pointer_attribute)((&raw mut device).cast(), DEVICE_ORDINAL, addr) };
-    library.check("cuPointerGetAttribute", code).map_err(|fault| unknown(fault.to_string()))?;
-    primary(library, device)
+    library.check("cuPointerGetAttribute", code).map(|()| device)
 }
 
 /// Returns the primary context of a GPU. The reference is kept as long as the process.
@@ -214,6 +219,14 @@ impl Context {
     /// The index among the engine's contexts.
     pub(crate) fn index(&self) -> usize {
         self.index
+    }
+
+    /// The number of the GPU that has the memory at an address. `None`: there is no such memory.
+    pub(super) fn gpu_of(&self, addr: DevicePtr) -> Option<u32> {
+        self.origin
+            .is_here()
+            .then(|| ordinal(self.library, addr).ok())?
+            .and_then(|n| n.try_into().ok())
     }
 
     /// Whether the context has not been destroyed. Another may have its handle.

@@ -98,6 +98,19 @@ functions! {
 
 static LIBRARY: OnceLock<Library> = OnceLock::new();
 
+/// Checks that the library of the CUDA driver can be opened and has what the engine needs. The
+/// driver is not initialised, so that a process may still fork. Whether there is a GPU is known
+/// once memory is registered.
+///
+/// # Errors
+/// [`CudaError::Library`], with the reason.
+pub fn check_cuda() -> Result<(), CudaError> {
+    if LIBRARY.get().is_some() {
+        return Ok(());
+    }
+    open(FILE_C).map(drop)
+}
+
 /// Returns the library, initialised.
 pub(super) fn libcuda() -> Result<&'static Library, CudaError> {
     if let Some(library) = LIBRARY.get() {

@@ -31,6 +31,11 @@ impl DeviceMemory {
         Ok(memory)
     }
 
+    /// The number of the GPU. `None`: the driver does not know it any more.
+    pub(crate) fn gpu(&self) -> Option<u32> {
+        self.context.gpu_of(self.start)
+    }
+
     /// The address in the GPU.
     pub(crate) fn start(&self) -> DevicePtr {
         self.start

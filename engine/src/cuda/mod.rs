@@ -23,6 +23,7 @@ mod reads;
 mod staging;
 
 pub use error::{CudaError, CudaFault};
+pub use library::check_cuda;
 
 pub(crate) use address::{address, has_device, is_device};
 pub(crate) use arrivals::{Deferral, TakenArrivals};

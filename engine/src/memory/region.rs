@@ -412,6 +412,13 @@ impl MemoryRegion {
         matches!(self.owned, Owned::Device(_))
     }
 
+    /// The number of the GPU whose memory the region is. `None`: it is memory of the host, or was
+    /// freed.
+    pub fn gpu(&self) -> Option<u32> {
+        let Owned::Device(memory) = &self.owned else { return None };
+        memory.gpu()
+    }
+
     /// A pointer to the first byte, valid until the region is dropped. A pointer to device memory
     /// is one for CUDA only.
     pub fn as_mut_ptr(&self) -> *mut u8 {

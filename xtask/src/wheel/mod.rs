@@ -5,6 +5,7 @@ mod environment;
 mod glibc;
 mod interpreters;
 mod nixl;
+mod substitute;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -65,7 +66,8 @@ fn check(tools: &Environment, interpreter: &Path, python: &Path) -> Result<(), F
     let nixl = nixl::folder();
     for arguments in [["check", "--quiet", "--no-cache"], ["format", "--check", "--no-cache"]] {
         let mut ruff = tools.program("ruff");
-        process::run(ruff.args(arguments).arg(python).arg(&nixl)).map_err(|failure| {
+        let folders = [python, &nixl, &substitute::python()];
+        process::run(ruff.args(arguments).args(folders)).map_err(|failure| {
             failure.remedy(format!("ruff format {} {}", python.display(), nixl.display()))
         })?;
     }
@@ -74,6 +76,7 @@ fn check(tools: &Environment, interpreter: &Path, python: &Path) -> Result<(), F
     for sources in [&own[..], &["tests", "examples"].map(|folder| nixl.join(folder))] {
         let mut mypy = tools.program("mypy");
         mypy.current_dir(python).args(["--cache-dir", "/dev/null"]).args(sources);
+        mypy.env("MYPYPATH", substitute::python());
         process::run(&mut mypy)?;
     }
     Ok(())
@@ -89,6 +92,7 @@ fn build(
     programs::build()?;
     install::stripped(&programs::nccl_plugin()?, &python.join("braid/lib"), PLUGIN, 0o644)?;
     nixl::build(python)?;
+    substitute::build()?;
     // Wheels of earlier versions.
     let _ = fs::remove_dir_all(dist);
     let mut maturin = tools.program("maturin");
@@ -121,6 +125,7 @@ fn test(interpreter: &Interpreter, wheel: &Path, folder: &Path) -> Result<(), Fa
         .args(["-X", "dev", "-m", "pytest", "--quiet", "--rootdir"])
         .arg(tree::root().join("python"))
         .arg(tree::root().join("python/tests"));
+    substitute::offer(&mut pytest)?;
     process::run(&mut pytest)
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::environment::Environment;
 use super::interpreters::Interpreter;
+use super::substitute;
 use crate::{Failure, install, process, tree};
 
 /// The packages of NIXL for the tests. They depend on torch and CUDA, which the tests do without.
@@ -53,5 +54,6 @@ pub(super) fn test(interpreter: &Interpreter, wheel: &Path, folder: &Path) -> Re
         .args(["-X", "dev", "-m", "pytest", "--quiet", "-p", "no:cacheprovider", "--rootdir"])
         .arg(&tests)
         .arg(&tests);
+    substitute::offer(&mut pytest)?;
     process::run(&mut pytest)
 }
