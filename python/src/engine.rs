@@ -76,9 +76,11 @@ impl Engine {
         self.shared.is_closed()
     }
 
-    /// Registers the memory of a bytearray, a memoryview, a NumPy array, a torch tensor of the
-    /// CPU, or another object with a writable buffer. The object cannot be resized until the region
-    /// is closed. `access` is what work and peers may do, of `Access`. 15: everything.
+    /// Registers the memory of a bytearray, a memoryview, a NumPy array, a torch tensor, or another
+    /// object with a writable buffer. The object cannot be resized until the region is closed.
+    /// Arrays of GPUs (tensors of torch, CuPy, and others with `__cuda_array_interface__`) must
+    /// keep their memory until then, and their stream's work ends first. `access` is what work and
+    /// peers may do, of `Access`. 15: everything.
     #[pyo3(signature = (buffer, access=15), text_signature = "($self, buffer, access=15)")]
     fn register(&self, buffer: &Bound<'_, PyAny>, access: i64) -> PyResult<Py<Region>> {
         let py = buffer.py();

@@ -16,6 +16,7 @@ mod settings;
 mod access;
 mod engine_config;
 mod qp_config;
+mod device_array;
 mod region;
 mod scratch;
 mod work;

@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PySlice};
 
 use crate::context::Context;
+use crate::device_array::DeviceArray;
 use crate::errors::{Raise, error};
 use crate::slot::{Children, Closable, Slot};
 
@@ -22,8 +23,21 @@ const FORGOTTEN: &CStr = c"a braid.Region whose key was read is dropped, so that
 struct Registered {
     /// Dropped first: afterwards nobody uses the memory.
     region: Arc<MemoryRegion>,
-    /// Keeps the memory where it is. Python objects refuse to resize exported memory.
-    _buffer: PyUntypedBuffer,
+    _owner: Owner,
+}
+
+/// The object that keeps the memory where it is.
+enum Owner {
+    /// Python objects refuse to resize exported memory.
+    Buffer { _buffer: PyUntypedBuffer },
+    /// The program has to leave the memory of a GPU where it is.
+    Gpu { _array: Py<PyAny> },
+}
+
+/// The memory of an object.
+enum Memory {
+    Host(PyUntypedBuffer),
+    Gpu(DeviceArray),
 }
 
 /// A region that work requests keep alive.
@@ -44,30 +58,12 @@ impl PinnedRegion {
         children: &Children,
     ) -> PyResult<Arc<Self>> {
         let py = object.py();
-        let buffer = export(object)?;
-        let refused = |text: &str| Err(error(py, "RegisterError", text));
-        if !buffer.is_c_contiguous() {
-            return refused(
-                "the buffer is not contiguous; register the whole array, or a copy \
-                 (numpy.ascontiguousarray)",
-            );
-        }
-        if buffer.readonly() && access != Access::NONE {
-            return refused(
-                "the buffer is read-only; register a writable one such as a bytearray, or with \
-                 access=Access.NONE if it is only sent from",
-            );
-        }
-        let (start, len) = (buffer.buf_ptr().cast::<u8>(), buffer.len_bytes());
-        if len == 0 {
-            return refused("the buffer is empty; a region needs at least 1 byte");
-        }
-        let item_size = buffer.item_size().max(1);
-        // SAFETY: the buffer keeps `len` bytes mapped and readable, and writable if `access` needs
-        // it, until it is released after the region. Nobody makes Rust references to them.
-        let region = unsafe { pd.register(start, len, access) }.raise(py, "RegisterError")?;
+        let (region, item_size, owner) = match memory_of(object)? {
+            Memory::Host(buffer) => register_buffer(py, buffer, pd, access)?,
+            Memory::Gpu(array) => register_array(py, array, pd, access)?,
+        };
         let remote = region.remote();
-        let registered = Registered { region: Arc::new(region), _buffer: buffer };
+        let registered = Registered { region: Arc::new(region), _owner: owner };
         let registered = Slot::new("region", registered);
         let owner = std::ptr::from_ref(children).addr();
         let pinned = Arc::new(PinnedRegion { registered, remote, item_size, owner });
@@ -97,29 +93,96 @@ impl PinnedRegion {
     }
 }
 
+/// Registers memory of the host. Returns the region, the bytes of an item, and the owner.
+fn register_buffer(
+    py: Python<'_>,
+    buffer: PyUntypedBuffer,
+    pd: &ProtectionDomain,
+    access: Access,
+) -> PyResult<(MemoryRegion, usize, Owner)> {
+    let refused = |text: &str| Err(error(py, "RegisterError", text));
+    if !buffer.is_c_contiguous() {
+        return refused(
+            "the buffer is not contiguous; register the whole array, or a copy \
+                 (numpy.ascontiguousarray)",
+        );
+    }
+    if buffer.readonly() && access != Access::NONE {
+        return refused(
+            "the buffer is read-only; register a writable one such as a bytearray, or with \
+                 access=Access.NONE if it is only sent from",
+        );
+    }
+    let (start, len) = (buffer.buf_ptr().cast::<u8>(), buffer.len_bytes());
+    if len == 0 {
+        return refused("the buffer is empty; a region needs at least 1 byte");
+    }
+    let item_size = buffer.item_size().max(1);
+    // SAFETY: the buffer keeps `len` bytes mapped and readable, and writable if `access` needs
+    // it, until it is released after the region. Nobody makes Rust references to them.
+    let region = unsafe { pd.register(start, len, access) }.raise(py, "RegisterError")?;
+    Ok((region, item_size, Owner::Buffer { _buffer: buffer }))
+}
+
+/// Registers memory of a GPU, once the stream that writes it has come to its end.
+fn register_array(
+    py: Python<'_>,
+    array: DeviceArray,
+    pd: &ProtectionDomain,
+    access: Access,
+) -> PyResult<(MemoryRegion, usize, Owner)> {
+    let DeviceArray { addr, len, item_size, is_read_only, stream, owner } = array;
+    let refused = |text: &str| Err(error(py, "RegisterError", text));
+    if is_read_only && access != Access::NONE {
+        return refused(
+            "the GPU array is read-only; register a writable one, or with access=Access.NONE if \
+             it is only sent from",
+        );
+    }
+    if len == 0 || addr == 0 {
+        return refused(
+            "the GPU array has no memory: it is empty, or was freed; a region needs at least 1 byte",
+        );
+    }
+    let register = || {
+        // SAFETY: the array keeps the memory allocated until it is released after the region. A
+        // program that frees it nevertheless gets errors of CUDA.
+        let region = unsafe { pd.register_cuda(addr, len, access) }?;
+        if let Some(stream) = stream {
+            // SAFETY: the array's class vouches for the stream.
+            unsafe { region.wait_for_stream(stream) }?;
+        }
+        Ok::<_, braid::RegisterError>(region)
+    };
+    let region = py.detach(register).raise(py, "RegisterError")?;
+    Ok((region, item_size, Owner::Gpu { _array: owner }))
+}
+
 impl Closable for PinnedRegion {
     fn close(&self, py: Python<'_>) {
         self.registered.close(py, |_| ());
     }
 }
 
-/// Exports the memory of an object. Tensors of torch have no buffer protocol, but share their
-/// memory with an array.
-fn export<'py>(object: &Bound<'py, PyAny>) -> PyResult<PyUntypedBuffer> {
+/// Finds the memory of an object. Tensors of torch have no buffer protocol, but share their memory
+/// with an array.
+fn memory_of(object: &Bound<'_, PyAny>) -> PyResult<Memory> {
     let py = object.py();
     let direct = PyUntypedBuffer::get(object);
-    if direct.is_ok() {
-        return direct;
+    if let Ok(buffer) = direct {
+        return Ok(Memory::Host(buffer));
     }
-    let array = match object.hasattr("is_contiguous")? && object.hasattr("detach")? {
-        true => Some(tensor_bytes(object)?),
-        false => None,
-    };
-    array.map_or(direct, |array| PyUntypedBuffer::get(&array)).map_err(|failure| {
+    let is_tensor = object.hasattr("is_contiguous")? && object.hasattr("detach")?;
+    let tensor = if is_tensor { Some(tensor_bytes(object)?) } else { None };
+    if let Some(array) = DeviceArray::of(tensor.as_ref().unwrap_or(object))? {
+        return Ok(Memory::Gpu(array));
+    }
+    let buffer = tensor.map_or(direct, |array| PyUntypedBuffer::get(&array));
+    buffer.map(Memory::Host).map_err(|failure| {
         let class = object.get_type();
         let text = format!(
             "{class} has no memory to register ({failure}); give a bytearray, a memoryview, a \
-             NumPy array or a torch tensor of the CPU"
+             NumPy array, a torch tensor, or an array of a GPU with __cuda_array_interface__"
         );
         // NumPy raises ValueError for a layout that buffers cannot have.
         match failure.is_instance_of::<PyTypeError>(py) {
@@ -129,12 +192,16 @@ fn export<'py>(object: &Bound<'py, PyAny>) -> PyResult<PyUntypedBuffer> {
     })
 }
 
-/// An array of the bytes of a torch tensor, which shares its memory and keeps it.
+/// The bytes of a torch tensor, which share its memory and keep it: an array of NumPy, or a tensor
+/// of a GPU.
 fn tensor_bytes<'py>(tensor: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = tensor.py();
     let place: String = tensor.getattr("device")?.getattr("type")?.extract()?;
-    if place != "cpu" {
-        let text = format!("the tensor is in the memory of a device ({place}); copy it by .cpu()");
+    if place != "cpu" && place != "cuda" {
+        let text = format!(
+            "the tensor is in the memory of a device ({place}), which is no GPU of CUDA; copy it \
+             by .cpu()"
+        );
         return Err(error(py, "RegisterError", text));
     }
     if !tensor.call_method0("is_contiguous")?.extract::<bool>()? {
@@ -144,7 +211,8 @@ fn tensor_bytes<'py>(tensor: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> 
     // NumPy has no bfloat16, so the array is of bytes. `numpy` makes the storage unresizable.
     let bytes = py.import("torch")?.getattr("uint8")?;
     let flat = tensor.call_method0("detach")?.call_method1("view", (-1,))?;
-    flat.call_method1("view", (bytes,))?.call_method0("numpy")
+    let flat = flat.call_method1("view", (bytes,))?;
+    if place == "cuda" { Ok(flat) } else { flat.call_method0("numpy") }
 }
 
 /// Registered memory of a Python object, until it is closed or nothing uses it any more. Keep it as
@@ -193,6 +261,12 @@ impl Region {
     #[getter]
     fn closed(&self) -> bool {
         self.pinned.registered.is_closed()
+    }
+
+    /// The number of the GPU that has the memory. `None`: it is memory of the host.
+    #[getter]
+    fn gpu(&self, py: Python<'_>) -> PyResult<Option<u32>> {
+        Ok(self.pinned.region(py)?.gpu())
     }
 
     fn __len__(&self) -> usize {

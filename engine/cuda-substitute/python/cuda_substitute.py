@@ -17,6 +17,20 @@ class _Behaviour(ctypes.Structure):
     )
 
 
+class Record(ctypes.Structure):
+    """`Record` of the library."""
+
+    _fields_ = (
+        ("copies_in", ctypes.c_uint64),
+        ("bytes_in", ctypes.c_uint64),
+        ("copies_out", ctypes.c_uint64),
+        ("bytes_out", ctypes.c_uint64),
+        ("under_way", ctypes.c_uint64),
+        ("waiting_calls", ctypes.c_uint64),
+        ("last_awaited", ctypes.c_uint64),
+    )
+
+
 class Gpu:
     """The substitute. Once a process has opened it, the engine finds it by the driver's name."""
 
@@ -61,6 +75,12 @@ class Gpu:
         """Sets the behaviour of copies that are requested from now on."""
         behaviour = _Behaviour(shortest_us, longest_us, fails_after, refuses_after)
         self._library.cuda_substitute_set(ctypes.byref(behaviour))
+
+    def record(self) -> Record:
+        """The copies so far, and the calls that a kernel may hold up."""
+        record = Record()
+        self._library.cuda_substitute_record(ctypes.byref(record))
+        return record
 
     def _check(self, code: int) -> None:
         if code != 0:

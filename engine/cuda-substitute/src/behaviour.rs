@@ -31,4 +31,6 @@ pub struct Record {
     /// Calls that may wait for running kernels: memory of the device allocated or freed, memory of
     /// the host pinned or unpinned, a context retained, a stream made or destroyed.
     pub waiting_calls: u64,
+    /// The stream that was last waited for.
+    pub last_awaited: u64,
 }

@@ -147,6 +147,15 @@ extern "C" fn cuStreamDestroy_v2(stream: Handle) -> Code {
     within(|_| if with(|it| it.streams.destroy(stream as u64)) { SUCCESS } else { INVALID_VALUE })
 }
 
+/// Streams of the application are numbers here. They are idle, and 0 is none.
+#[unsafe(no_mangle)]
+extern "C" fn cuStreamSynchronize(stream: Handle) -> Code {
+    within(|_| {
+        with(|it| it.record.last_awaited = stream as u64);
+        if stream.is_null() { INVALID_VALUE } else { SUCCESS }
+    })
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuEventCreate(event: *mut Handle, _: c_uint) -> Code {
     within(|context| {

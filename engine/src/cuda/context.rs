@@ -292,6 +292,18 @@ impl Context {
         CudaStream::new(self.library)
     }
 
+    /// Waits until a stream of the application has done everything that it was given so far.
+    ///
+    /// # Safety
+    /// The handle must be that of a stream which exists.
+    pub(super) unsafe fn wait_for_stream(&self, stream: u64) -> Result<(), CudaFault> {
+        let _current = self.enter()?;
+        let handle = std::ptr::with_exposed_provenance_mut(stream as usize);
+        // SAFETY: the caller vouches for the stream.
+        let code = unsafe { (self.library.stream_synchronize)(handle) };
+        self.library.check("cuStreamSynchronize", code)
+    }
+
     /// Creates an event. The context is current.
     pub(super) fn event(&self) -> Result<CudaEvent, CudaFault> {
         CudaEvent::new(self.library)

@@ -87,6 +87,7 @@ functions! {
     host_unregister: "cuMemHostUnregister" (*mut c_void);
     stream_create: "cuStreamCreate" (*mut Handle, c_uint);
     stream_destroy: "cuStreamDestroy_v2" (Handle);
+    stream_synchronize: "cuStreamSynchronize" (Handle);
     event_create: "cuEventCreate" (*mut Handle, c_uint);
     event_destroy: "cuEventDestroy_v2" (Handle);
     event_record: "cuEventRecord" (Handle, Handle);

@@ -36,6 +36,15 @@ impl DeviceMemory {
         self.context.gpu_of(self.start)
     }
 
+    /// See [`Context::wait_for_stream`].
+    ///
+    /// # Safety
+    /// The handle must be that of a stream which exists.
+    pub(crate) unsafe fn wait_for_stream(&self, stream: u64) -> Result<(), CudaFault> {
+        // SAFETY: the caller vouches for the stream.
+        unsafe { self.context.wait_for_stream(stream) }
+    }
+
     /// The address in the GPU.
     pub(crate) fn start(&self) -> DevicePtr {
         self.start

@@ -419,6 +419,25 @@ impl MemoryRegion {
         memory.gpu()
     }
 
+    /// Waits until a stream of CUDA has done everything that it was given so far, so that the
+    /// region has what its kernels have written. Handles are those of the driver and the runtime;
+    /// 1 is the default stream, and 2 that of the calling thread.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`] if CUDA refuses, or a kernel of the stream has failed;
+    /// [`CudaError::Pointer`] if the region is memory of the host.
+    ///
+    /// # Safety
+    /// The handle must be that of a stream which exists.
+    pub unsafe fn wait_for_stream(&self, stream: u64) -> Result<(), CudaError> {
+        let Owned::Device(memory) = &self.owned else {
+            let reason = "it is memory of the host".to_owned();
+            return Err(CudaError::Pointer { addr: self.iova, reason });
+        };
+        // SAFETY: the caller vouches for the stream.
+        Ok(unsafe { memory.wait_for_stream(stream) }?)
+    }
+
     /// A pointer to the first byte, valid until the region is dropped. A pointer to device memory
     /// is one for CUDA only.
     pub fn as_mut_ptr(&self) -> *mut u8 {
