@@ -95,7 +95,8 @@ impl Core {
         let region =
             region.map_err(|source| Error::Register { addr, len, source: Box::new(source) })?;
         if let Some(gpu) = region.gpu().filter(|gpu| u64::from(*gpu) != device) {
-            return Err(Error::OtherGpu { addr, len, gpu, device });
+            // Addresses of all GPUs differ. Programs pass ranks, too.
+            tracing::info!(device, gpu, "memory is of another GPU than its descriptor says");
         }
         let region = Arc::new(region);
         self.memory().insert(region.lkey(), Arc::downgrade(&region));
@@ -109,12 +110,12 @@ impl Core {
 
     /// Describes the registered region that has all of this memory. `None`: there is none.
     pub(crate) fn query(&self, memory: Described) -> Option<[(&'static str, String); 3]> {
-        let Described { kind, addr, len, device } = memory;
-        let known: Vec<_> = self.memory().values().filter_map(Weak::upgrade).collect();
-        let region = known.into_iter().find(|region| {
+        let Described { kind, addr, len, .. } = memory;
+        // Locked until the reference is gone, so that deregistering does not miss it.
+        let known = self.memory();
+        let region = known.values().filter_map(Weak::upgrade).find(|region| {
             MemoryKind::of_region(region) == kind
                 && covers((region.addr(), region.len() as u64), addr, len as u64)
-                && region.gpu().is_none_or(|gpu| u64::from(gpu) == device)
         })?;
         let (addr, len) = (format!("{:#x}", region.addr()), region.len().to_string());
         Some([("memory", kind.name().to_owned()), ("addr", addr), ("len", len)])

@@ -45,11 +45,6 @@ pub(crate) enum Error {
          register buffers of the host or of a GPU"
     )]
     Kind { kind: c_int },
-    #[error(
-        "{len} bytes at {addr:#x} are memory of GPU {gpu}, and the descriptor says {device}; pass \
-         the number of the tensor's device"
-    )]
-    OtherGpu { addr: u64, len: usize, gpu: u32, device: u64 },
     #[error("cannot register {len} bytes at {addr:#x}: {source}")]
     Register { addr: u64, len: usize, source: Box<RegisterError> },
     #[error("a NULL pointer instead of {0}")]
@@ -112,7 +107,6 @@ impl Error {
             | Error::Setting(_)
             | Error::Loaded { .. }
             | Error::Empty
-            | Error::OtherGpu { .. }
             | Error::Bounds { .. }
             | Error::Notification { .. }
             | Error::Owner { .. } => INVALID_PARAM,
