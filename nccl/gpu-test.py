@@ -4,13 +4,14 @@
     python3 nccl/gpu-test.py target/release/libnccl_net_braid.so
 
 It needs Python 3.9 or later, torch with CUDA, and a GPU; neither cargo nor nccl-tests nor mpirun.
+With braid-perf beside the plugin, or named by --perf, memory of the GPU is moved without NCCL, too.
 The two ranks claim to be on different hosts (NCCL_HOSTID), so NCCL uses the network between them.
 The result of every collective is compared with the CPU's, element by element. Bandwidth is measured
 beside NCCL's own sockets, in turns within one run. Without MPS the two processes share the GPU in
 time slices, so their bandwidth permits no verdict; the table says so.
 
 Progress goes to standard error, the tables to standard output, the same figures to --json.
-Exit status: 0: everything passed; 1: a check failed, or not all were done; 2: nothing can be tested
+Exit status: 0: everything passed or was skipped; 1: a check failed, or not all were done; 2: nothing can be tested
 here, or bad usage.
 """
 
@@ -24,14 +25,16 @@ import tempfile
 import time
 
 from gpu_test.checks import CHECKS, MIB, Checks
-from gpu_test.errors import CannotTest, Failed
+from gpu_test.errors import CannotTest, Failed, Skipped
 from gpu_test.gpu import Mps, find_gpu
+from gpu_test.memory import beside, is_program
 
 # A CUDA context, NCCL's buffers and kernels; besides them a rank has three tensors.
 RANK_OVERHEAD_BYTES = 1 << 30
 # Four pairs measure at once.
 MOST_RANKS = 8
 BUILD = "cargo build --release -p braid-nccl"
+PERF = "cargo build --release -p braid-bench --bin braid-perf"
 
 
 def parse_size(text):
@@ -56,6 +59,7 @@ def parse_arguments():
     add = parser.add_argument
     add("plugin", help="the built plugin: libnccl_net_braid.so or libnccl-net-braid.so")
     add("--only", action="append", choices=CHECKS, help="only this check; may be repeated")
+    add("--perf", metavar="FILE", help="braid-perf. Default: beside the plugin, if it is there")
     add("--json", metavar="FILE", help="also writes the figures to this file")
     add("--max-bytes", type=parse_size, default="256M", help="largest buffer. Default: 256M")
     add("--rounds", type=parse_positive, default=3, help="of a bandwidth figure. Default: 3")
@@ -77,6 +81,19 @@ def find_plugin(path):
         raise CannotTest(f"plugin {path}: {error.strerror}; build it: {BUILD}") from error
     if not content.startswith(b"\x7fELF") or b"ncclNetPlugin_v8" not in content:
         raise CannotTest(f"plugin {path}: it is no NCCL net plugin; build one: {BUILD}")
+    return path
+
+
+def find_perf(options, plugin):
+    """The absolute path of braid-perf. None: the check that needs it is skipped."""
+    if options.perf is None:
+        found = beside(plugin)
+        if found is None and options.only == ["memory"]:
+            raise CannotTest(f"no braid-perf beside {plugin}: name it by --perf, or build it: {PERF}")
+        return found
+    path = os.path.abspath(options.perf)
+    if not is_program(path):
+        raise CannotTest(f"braid-perf {path}: it is no program; build it: {PERF}")
     return path
 
 
@@ -103,7 +120,7 @@ class Report:
         say(f"{name}: {verdict} after {seconds} s: {detail}")
 
     def failures(self):
-        return [row for row in self.rows if row["verdict"] != "passed"]
+        return [row for row in self.rows if row["verdict"] == "FAILED"]
 
     def sharing(self):
         why_not = self.checks.mps.why_not
@@ -161,6 +178,8 @@ def run(names, report):
             detail = report.checks.run(name)
         except Failed as failure:
             report.add(name, "FAILED", str(failure), start)
+        except Skipped as reason:
+            report.add(name, "skipped", str(reason), start)
         else:
             report.add(name, "passed", detail, start)
 
@@ -176,6 +195,7 @@ def interrupt(*_):
 def test(options):
     """Checks what was asked for, and prints the tables. Returns the exit status."""
     plugin = find_plugin(options.plugin)
+    perf = find_perf(options, plugin)
     found = find_gpu()
     need_memory(found, options.max_bytes)
     if options.logs:
@@ -183,7 +203,7 @@ def test(options):
     folder = tempfile.mkdtemp(prefix="braid-gpu-test-", dir=options.logs)
     names = [name for name in CHECKS if not options.only or name in options.only]
     mps = Mps()
-    checks = Checks(plugin, options.max_bytes, options.limit, options.rounds, folder, mps)
+    checks = Checks(plugin, perf, options.max_bytes, options.limit, options.rounds, folder, mps)
     report = Report(found, checks)
     try:
         run(names, report)

@@ -8,7 +8,8 @@ import signal
 import statistics
 import time
 
-from .errors import Failed, Hung
+from . import memory
+from .errors import Failed, Hung, Skipped
 from .pair import Pair
 
 COLLECTIVES = ["all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send_recv"]
@@ -58,13 +59,13 @@ NETS = {
 class Checks:
     """Everything that is checked with one plugin, and the bandwidth that was measured."""
 
-    def __init__(self, plugin, max_bytes, limit, rounds, folder, mps):
-        self.plugin, self.max_bytes, self.limit = plugin, max_bytes, limit
+    def __init__(self, plugin, perf, max_bytes, limit, rounds, folder, mps):
+        self.plugin, self.perf, self.max_bytes, self.limit = plugin, perf, max_bytes, limit
         self.rounds, self.folder, self.mps = rounds, folder, mps
         self.speeds = []
 
     def run(self, name):
-        """Runs one of `CHECKS`. Returns what it found, or raises `Failed`."""
+        """Runs one of `CHECKS`. Returns what it found, or raises `Failed` or `Skipped`."""
         check, *arguments = CHECKS[name]
         return check(self, name, *arguments)
 
@@ -126,6 +127,13 @@ class Checks:
             what = f"{collective}, {dtype}, {size} bytes"
             pair.ask(what, do="check", collective=collective, dtype=dtype, size=size)
         return len(cases)
+
+    def registered_memory(self, name):
+        """Moves memory of the GPU with braid-perf, without NCCL and torch."""
+        if self.perf is None:
+            raise Skipped("no braid-perf beside the plugin; name it by --perf")
+        log = os.path.join(self.folder, f"{name}.log")
+        return memory.registered_memory(self.perf, self.limit, log, self.rounds)
 
     def killed_rank(self, name):
         """Kills a rank in the middle of collectives; the other has to end with NCCL's error."""
@@ -226,6 +234,7 @@ CHECKS = {
         {"BRAID_RAILS": "127.0.0.1,127.0.0.2"},
         (r", ([2-9]) rails,", "rails"),
     ),
+    "memory": (Checks.registered_memory,),
     "bandwidth": (Checks.bandwidth,),
     # The last, because it ends MPS.
     "killed": (Checks.killed_rank,),

@@ -72,8 +72,13 @@ fn right_results_pass_and_are_reported() {
     let figures: Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
     let checks = figures["checks"].as_array().unwrap();
     let names: Vec<_> = checks.iter().map(|row| row["check"].as_str().unwrap()).collect();
-    assert_eq!(names, ["udp", "thread", "drop", "key", "rails", "bandwidth", "killed"]);
-    assert!(checks.iter().all(|row| row["verdict"] == "passed"), "{checks:?}");
+    let all = ["udp", "thread", "drop", "key", "rails", "memory", "bandwidth", "killed"];
+    assert_eq!(names, all);
+    for row in checks {
+        // There is no braid-perf beside the plugin.
+        let expected = if row["check"] == "memory" { "skipped" } else { "passed" };
+        assert_eq!(row["verdict"], expected, "{checks:?}");
+    }
     let speeds = figures["speeds"].as_array().unwrap();
     // Six collectives of two sizes.
     assert_eq!(speeds.len(), 12);
@@ -85,6 +90,63 @@ fn right_results_pass_and_are_reported() {
     for part in ["torch 0.0-stub, CUDA 0.0, NCCL 2.0.0", "all_reduce", "time-sliced, no verdict"] {
         assert!(tables.contains(part), "no `{part}` in:\n{tables}");
     }
+}
+
+/// Creates a `braid-perf` that runs these lines of a shell.
+fn braid_perf(name: &str, lines: &str) -> (Folder, PathBuf) {
+    let folder = Folder::new(name);
+    let program = folder.0.join("braid-perf");
+    fs::write(&program, format!("#!/bin/sh\n{lines}\n")).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    (folder, program)
+}
+
+/// A command that moves memory of a GPU only.
+fn memory_test(perf: &Path, logs: &Path) -> Command {
+    let mut command = gpu_test(&plugin(), logs);
+    command.args(["--limit", "5", "--only", "memory", "--perf"]).arg(perf);
+    command
+}
+
+#[test]
+fn registered_memory_is_verified_and_measured() {
+    // Each test in the memory of the GPU is verified, unless it measures.
+    let lines = r#"
+case "$*" in
+*"--memory cuda --verify --loopback --json -") ;;
+"write-bw -s 1048576 -D 1 --memory cuda --loopback --json -") ;;
+"write-bw -s 1048576 -D 1 --memory host --loopback --json -") ;;
+*) echo "braid-perf: unexpected: $*" >&2; exit 2 ;;
+esac
+echo '{"rows": [{"bandwidth": {"goodput_gbps": 12.5}}]}'"#;
+    let (folder, perf) = braid_perf("gpu-test-memory", lines);
+    let output = run(&mut memory_test(&perf, &folder.0));
+    let tables = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let row = "20 of 20 right, every byte; WRITEs of 1 MiB 12.5 Gb/s, in the host's memory 12.5";
+    assert!(tables.contains(row), "{tables}");
+}
+
+#[test]
+fn wrong_bytes_and_hangs_of_registered_memory_fail() {
+    let wrong = "echo 'braid-perf: 3 bytes are wrong' >&2; exit 1";
+    let (folder, perf) = braid_perf("gpu-test-memory-wrong", wrong);
+    let line = "FAILED: memory: write-bw of 8 bytes over udp: 3 bytes are wrong; see ";
+    expect_failure(&mut memory_test(&perf, &folder.0), 1, line);
+    let (folder, perf) = braid_perf("gpu-test-memory-hang", "exec sleep 60");
+    let mut command = memory_test(&perf, &folder.0);
+    let line = "FAILED: memory: write-bw of 8 bytes over udp hung: not done within 1 s";
+    expect_failure(command.args(["--limit", "1"]), 1, line);
+}
+
+#[test]
+fn a_missing_braid_perf_is_named_where_it_was_asked_for() {
+    let folder = Folder::new("gpu-test-memory-none");
+    let missing = folder.0.join("braid-perf");
+    expect_failure(&mut memory_test(&missing, &folder.0), 2, "it is no program; build it: cargo");
+    let mut command = gpu_test(&plugin(), &folder.0);
+    let line = "name it by --perf, or build it: cargo build";
+    expect_failure(command.args(["--only", "memory"]), 2, line);
 }
 
 /// Runs one check against a stub of NCCL with this fault.
