@@ -75,6 +75,14 @@ def _counted(name):
     return sum(float(value) for value in values)
 
 
+def require_received(length):
+    """Fails unless Braid has received at least this much here."""
+    received = _counted("bytes_received")
+    text = f"Braid received {received:.0f} bytes of {length}"
+    assert received >= length, text
+    print("checked: " + text, flush=True)
+
+
 def require_braid():
     """Fails unless Braid has moved all that was read and written."""
     received, sent = _counted("bytes_received"), _counted("bytes_sent")

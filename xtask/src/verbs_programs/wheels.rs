@@ -64,6 +64,12 @@ const PROGRAMS: &[Wheel] = &[
         options: "rdma, READ, WRITE",
         settings: &[("BRAID_DATAPATH", "tcp")],
     },
+    Wheel {
+        name: "mooncake",
+        file: "mooncake_cache.py",
+        options: "the example of a KV cache",
+        settings: &[("BRAID_PATHS", "16"), ("BRAID_LOSS_RECOVERY", "fifo-path")],
+    },
 ];
 
 /// Runs all of them and prints a row for each.
