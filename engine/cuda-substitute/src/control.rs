@@ -1,5 +1,7 @@
 //! The functions by which tests control the library.
 
+use std::time::Duration;
+
 use crate::behaviour::{Behaviour, Record};
 use crate::code::{Code, INVALID_VALUE, SUCCESS};
 use crate::state::with;
@@ -13,6 +15,20 @@ unsafe extern "C" fn cuda_substitute_set(behaviour: *const Behaviour) {
     // SAFETY: the caller vouches for it.
     let behaviour = unsafe { *behaviour };
     with(|it| it.behaviour = behaviour);
+}
+
+/// Makes copies end by a clock that only looks at events advance, each by `look_us` microseconds.
+/// 0: by the system's clock.
+#[unsafe(no_mangle)]
+extern "C" fn cuda_substitute_look(look_us: u64) {
+    let look = (look_us > 0).then(|| Duration::from_micros(look_us));
+    with(|it| it.set_look(look));
+}
+
+/// Makes events happen before their copies have ended, for tests of tests.
+#[unsafe(no_mangle)]
+extern "C" fn cuda_substitute_lie(lies: bool) {
+    with(|it| it.lies = lies);
 }
 
 /// Reports the copies so far.

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_uint, c_void};
-use std::time::Instant;
 
 use crate::code::{
     ALREADY_REGISTERED, CONTEXT_IS_DESTROYED, Code, ILLEGAL_ADDRESS, INVALID_CONTEXT,
@@ -178,7 +177,16 @@ extern "C" fn cuEventRecord(event: Handle, stream: Handle) -> Code {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuEventQuery(event: Handle) -> Code {
-    within(|_| with(|it| it.streams.query(event as u64, &mut it.memory, &mut it.record)))
+    within(|_| {
+        with(|it| {
+            it.look();
+            let now = it.now();
+            match it.streams.query(event as u64, now, &mut it.memory, &mut it.record) {
+                NOT_READY if it.lies => SUCCESS,
+                code => code,
+            }
+        })
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -210,8 +218,8 @@ fn copy(is_in: bool, device: u64, host: u64, len: usize, stream: Handle) -> Code
             if it.is_free() {
                 return SUCCESS;
             }
-            let (ends, fails) =
-                (Instant::now() + it.delay(), is_next(&mut it.behaviour.fails_after));
+            let ends = it.now() + it.delay();
+            let fails = is_next(&mut it.behaviour.fails_after);
             it.streams.request(stream as u64, Copy { is_in, device, host, len, ends, fails })
         })
     })

@@ -1,7 +1,7 @@
 //! The state of the library.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::behaviour::{Behaviour, Record};
 use crate::code::{CONTEXT_IS_DESTROYED, Code, INVALID_CONTEXT, SUCCESS};
@@ -23,6 +23,19 @@ pub(crate) struct Substitute {
     pub(crate) primary: Option<u64>,
     /// The state of the random numbers for delays.
     random: u64,
+    clock: Clock,
+    /// Whether events happen before their copies have ended.
+    pub(crate) lies: bool,
+}
+
+/// The clock by which copies end.
+#[derive(Default)]
+struct Clock {
+    /// The beginning of the system's clock.
+    origin: Option<Instant>,
+    /// The time that each look at an event takes, if nothing else does.
+    look: Option<Duration>,
+    looked: Duration,
 }
 
 static SUBSTITUTE: Mutex<Option<Box<Substitute>>> = Mutex::new(None);
@@ -39,6 +52,25 @@ impl Substitute {
         *self.is_free.get_or_insert_with(|| {
             std::env::var_os("CUDA_SUBSTITUTE").is_some_and(|value| value == "free")
         })
+    }
+
+    /// The time of the clock by which copies end.
+    pub(crate) fn now(&mut self) -> Duration {
+        let Clock { origin, look, looked } = &mut self.clock;
+        match look {
+            Some(_) => *looked,
+            None => origin.get_or_insert_with(Instant::now).elapsed(),
+        }
+    }
+
+    /// Makes copies end by the number of looks at events. `None`: by the system's clock.
+    pub(crate) fn set_look(&mut self, look: Option<Duration>) {
+        self.clock.look = look;
+    }
+
+    /// Notes a look at an event.
+    pub(crate) fn look(&mut self) {
+        self.clock.looked += self.clock.look.unwrap_or_default();
     }
 
     /// The time that the next copy takes.

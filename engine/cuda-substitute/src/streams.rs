@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::slice;
-use std::time::Instant;
+use std::time::Duration;
 
 use crate::behaviour::Record;
 use crate::code::{CONTEXT_IS_DESTROYED, Code, ILLEGAL_ADDRESS, INVALID_VALUE, NOT_READY, SUCCESS};
@@ -16,7 +16,7 @@ pub(crate) struct Copy {
     pub(crate) host: u64,
     pub(crate) len: usize,
     /// The time at which it ends.
-    pub(crate) ends: Instant,
+    pub(crate) ends: Duration,
     /// Whether it fails as it is carried out.
     pub(crate) fails: bool,
 }
@@ -96,13 +96,18 @@ impl Streams {
         SUCCESS
     }
 
-    /// Carries out the copies before an event whose time has come. Returns whether the event has
-    /// happened.
-    pub(crate) fn query(&mut self, event: u64, memory: &mut Memory, record: &mut Record) -> Code {
+    /// Carries out the copies before an event that have ended by `now`. Returns whether the event
+    /// has happened.
+    pub(crate) fn query(
+        &mut self,
+        event: u64,
+        now: Duration,
+        memory: &mut Memory,
+        record: &mut Record,
+    ) -> Code {
         let Some(event) = self.events.get(&event) else { return INVALID_VALUE };
         let Some((stream, requested)) = event.after else { return SUCCESS };
         let Some(stream) = self.streams.get_mut(&stream) else { return CONTEXT_IS_DESTROYED };
-        let now = Instant::now();
         while let Some(copy) = stream.waiting.front().copied()
             && stream.ended < requested
             && copy.ends <= now

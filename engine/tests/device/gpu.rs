@@ -28,6 +28,8 @@ impl Gpu {
         });
         let gpu = Gpu(guard);
         gpu.behave(Behaviour::default());
+        gpu.look(None);
+        gpu.lie(false);
         gpu
     }
 
@@ -50,6 +52,23 @@ impl Gpu {
     /// Makes copies take times between these, in microseconds.
     pub(crate) fn slow_down(&self, shortest_us: u64, longest_us: u64) {
         self.behave(Behaviour { shortest_us, longest_us, ..Behaviour::default() });
+    }
+
+    /// Makes copies end by the number of looks at their events, each of which takes so long.
+    /// `None`: by the system's clock.
+    pub(crate) fn look(&self, look_us: Option<u64>) {
+        type Look = extern "C" fn(u64);
+        // SAFETY: the function has this type.
+        let look: Look = unsafe { std::mem::transmute(self.symbol(c"cuda_substitute_look")) };
+        look(look_us.unwrap_or(0));
+    }
+
+    /// Makes events happen before their copies have ended.
+    pub(crate) fn lie(&self, lies: bool) {
+        type Lie = extern "C" fn(bool);
+        // SAFETY: the function has this type.
+        let lie: Lie = unsafe { std::mem::transmute(self.symbol(c"cuda_substitute_lie")) };
+        lie(lies);
     }
 
     pub(crate) fn record(&self) -> Record {

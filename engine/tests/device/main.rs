@@ -7,6 +7,7 @@ mod failures;
 mod gpu;
 mod losses;
 mod operations;
+mod random;
 mod roce;
 
 use braid::{Access, MemoryRegion};
