@@ -51,9 +51,6 @@ impl QpEntry {
     /// Whether a work request has to wait, because its message lies in device memory or others
     /// wait.
     pub(super) fn must_wait(&self, peers: &Peers, wr: &SendWr, regions: &Regions) -> bool {
-        if let QpLocation::Roce(_) = self.place {
-            return false;
-        }
         let is_behind = self.held.as_ref().is_some_and(|held| !held.waiting.is_empty());
         is_behind || (is_in_device(wr, regions) && self.core(peers).state() != QpState::Error)
     }
@@ -120,6 +117,21 @@ impl QpEntry {
         let Some(held) = &mut self.held else { return };
         for HeldSend { wr, buffer, .. } in std::mem::take(&mut held.waiting) {
             self.hand_to(now, (endpoint, slot), wr, buffer);
+        }
+    }
+
+    /// Ends the copies of a RoCEv2 queue pair in ERR, whose core flushes the work requests that
+    /// wait.
+    pub(super) fn flush_held_roce(&mut self, lane: &mut Lane) {
+        let (QpLocation::Roce(roce), Some(held)) = (&self.place, &self.held) else { return };
+        // No copy is under way unless its work request waits.
+        if held.waiting.is_empty() || roce.qp.state() != QpState::Error {
+            return;
+        }
+        lane.stop(self.shared.id);
+        let waiting = self.held.as_mut().map(|held| std::mem::take(&mut held.waiting));
+        for HeldSend { wr, buffer, .. } in waiting.into_iter().flatten() {
+            self.hand_to_roce(wr, buffer);
         }
     }
 

@@ -434,7 +434,8 @@ impl Worker {
 
     /// Delivers the endpoints' news: first states, then the completions that follow from them.
     fn settle(&mut self) {
-        self.roce.settle(&mut self.qps, &self.peers, &self.events);
+        let lane = self.lane.as_deref_mut();
+        self.roce.settle(&mut self.qps, &self.peers, &self.events, lane);
         for step in 0..self.peers.active().len() {
             let index = self.peers.active()[step];
             let Some((endpoint, to)) = self.peers.endpoint_without_waking(index) else { continue };

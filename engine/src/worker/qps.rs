@@ -362,6 +362,15 @@ impl QpEntry {
         }
     }
 
+    /// Hands a work request to the core of a RoCEv2 queue pair.
+    pub(super) fn hand_to_roce(&mut self, wr: SendWr, buffer: SendBuffer) {
+        let QpLocation::Roce(roce) = &mut self.place else { return self.retire(buffer) };
+        match roce.qp.post_send(wr) {
+            Ok(()) => self.sends.push_back(buffer),
+            Err(error) => self.drop_send(error, buffer),
+        }
+    }
+
     #[cold]
     fn drop_send(&mut self, error: PostError, buffer: SendBuffer) {
         tracing::debug!(qp = %self.shared.id, %error, "a send was dropped");

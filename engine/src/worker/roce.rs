@@ -10,6 +10,7 @@ use super::peers::Peers;
 use super::qps::QpTable;
 use super::rails::LocalRails;
 use super::roce_qp::Train;
+use crate::cuda::Lane;
 use crate::datapath::{Datapath, Room, Via};
 use crate::events::AsyncEvents;
 use crate::roce::{RoceError, RocePort};
@@ -157,9 +158,18 @@ impl RoceMembers {
     }
 
     /// Delivers events and completions.
-    pub(super) fn settle(&self, qps: &mut QpTable, peers: &Peers, events: &AsyncEvents) {
+    pub(super) fn settle(
+        &self,
+        qps: &mut QpTable,
+        peers: &Peers,
+        events: &AsyncEvents,
+        mut lane: Option<&mut Lane>,
+    ) {
         for &index in &self.indices {
             if let Some(entry) = qps.at(index) {
+                if let Some(lane) = lane.as_deref_mut() {
+                    entry.flush_held_roce(lane);
+                }
                 entry.settle_roce(peers, events);
             }
         }

@@ -120,8 +120,7 @@ impl RoceQp {
                 return;
             }
             match Readable::check(&mut next.gather, (next.pd, next.access), regions) {
-                // Device memory that is sent has to be copied before, which is done for Braid's
-                // own protocol only.
+                // Messages in device memory are copied before they get here, and responses are not.
                 Some(payload) if payload.pieces().any(|piece| cuda::is_device(piece.addr)) => {
                     self.qp.unreadable(&next.header);
                 }
