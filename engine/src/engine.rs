@@ -13,6 +13,7 @@ use crate::counters::EngineCounters;
 use crate::cq::{CompletionQueue, CreateCqError};
 use crate::error::EngineError;
 use crate::events::AsyncEvent;
+use crate::gsi::RoceGsi;
 use crate::inner::EngineInner;
 use crate::listener::{ListenError, Listener};
 use crate::metrics::EngineMetrics;
@@ -89,6 +90,15 @@ impl Engine {
     pub fn roce_port(&self, remote: SocketAddr) -> Result<RocePort, RoceError> {
         let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port());
         self.inner.first_worker().roce_port(remote)
+    }
+
+    /// Opens queue pair 1 of RoCEv2 (GSI), to which peers send management datagrams, at UDP port
+    /// 4791, as [`Engine::roce_port`] does.
+    ///
+    /// # Errors
+    /// See [`RoceError`].
+    pub fn roce_gsi(&self) -> Result<RoceGsi, RoceError> {
+        RoceGsi::open(self.inner.clone())
     }
 
     /// Listens for connections at [`Engine::local_addr`]. Up to `backlog` requests wait to be

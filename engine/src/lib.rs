@@ -84,10 +84,12 @@ mod event_fd;
 mod events;
 mod fork;
 mod group;
+mod gsi;
 mod inner;
 mod key_file;
 mod link;
 mod listener;
+mod mad_queue;
 mod memory;
 mod metrics;
 mod observe;
@@ -247,6 +249,7 @@ pub use fork::Origin;
 pub use group::{
     AllToAllV, Blame, Group, GroupConfig, GroupError, MAX_JOB, MAX_RANKS, Members, Round,
 };
+pub use gsi::{ReceivedMad, RoceGsi};
 pub use key_file::{KeyFileError, make_key, make_private_key, read_allowed_keys, read_key};
 pub use link::faults::{Faults, FaultsError};
 pub use link::mem::MemFabric;

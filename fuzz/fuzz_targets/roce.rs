@@ -1,16 +1,22 @@
-//! Fuzzes a queue pair of plain RoCEv2 with packets of its peer. Each is two bytes of length and
-//! its bytes, without ICRC.
+//! Fuzzes a queue pair of plain RoCEv2 with packets of its peer, and the communication manager with
+//! those that go to queue pair 1. Each is two bytes of length and its bytes, without ICRC.
 #![no_main]
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use braid_transport::{
-    Access, Admit, AtomicOp, Memory, PdId, QpConfig, QpState, QueuePair, RcArrival, RcQp, RcRemote,
-    RecvWr, Region, Regions, RemoteAddr, RoceMtu, SendOp, SendWr, SgList, Sge,
+    Access, Admit, AtomicOp, CmEventKind, CmManager, Memory, PdId, QpConfig, QpState, QueuePair,
+    RcArrival, RcQp, RcRemote, RecvWr, Region, Regions, RemoteAddr, RoceMtu, SendOp, SendWr,
+    SgList, Sge,
 };
-use braid_wire::{ICRC_LEN, QpId, RcHeader, RcPacket, Time, Token};
+use braid_wire::{
+    CmMad, CmRejectReason, ICRC_LEN, IpCmHeader, QpId, RcHeader, RcPacket, Time, Token, UdPacket,
+};
 use libfuzzer_sys::fuzz_target;
 
+/// The host that sends the packets.
+const HOST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
 const BASE: u64 = 1 << 32;
 const LEN: u64 = 1 << 16;
 
@@ -25,6 +31,29 @@ impl Memory for Everything {
         assert!((BASE..=BASE + LEN - 8).contains(&addr) && addr.is_multiple_of(8));
         0
     }
+}
+
+/// Takes a packet of the UD service, and answers requests.
+fn on_datagram(now: Time, packet: &[u8], manager: &mut CmManager) {
+    let Ok(UdPacket { header, payload }) = UdPacket::decode(packet) else { return };
+    let mut again = Vec::new();
+    header.encode(payload, &mut again);
+    again.extend_from_slice(&[0; ICRC_LEN]);
+    assert_eq!(UdPacket::decode(&again), Ok(UdPacket { header, payload }));
+    if let Ok(mad) = CmMad::decode(payload) {
+        assert_eq!(CmMad::decode(&mad.encode()), Ok(mad));
+    }
+    manager.on_mad(now, HOST, payload);
+    let sent = std::iter::from_fn(|| manager.poll_transmit()).count();
+    assert!(sent <= 1, "an answer is no longer than its cause");
+    while let Some(event) = manager.poll_event() {
+        if let CmEventKind::Requested(request) = event.kind {
+            assert!(IpCmHeader::port(request.service).is_some());
+            manager.reject(now, event.id, CmRejectReason::CONSUMER, &[]);
+        }
+    }
+    manager.on_timeout(now);
+    std::iter::from_fn(|| manager.poll_transmit()).for_each(drop);
 }
 
 fuzz_target!(|input: &[u8]| {
@@ -61,6 +90,8 @@ fuzz_target!(|input: &[u8]| {
         qp.post_send(wr).expect("there is room");
         qp.post_recv(RecvWr { id: id as u64, sges: sges(1000) }).expect("there is room");
     }
+    let mut manager = CmManager::new([0; 16], 1);
+    manager.listen(IpCmHeader::service(0));
     let (mut now, mut rest) = (Time::from_nanos(1), input);
     while let Some((&[high, low], behind)) = rest.split_first_chunk() {
         let len = usize::from(u16::from_be_bytes([high, low]) % 512).min(behind.len());
@@ -73,6 +104,7 @@ fuzz_target!(|input: &[u8]| {
             qp.on_timeout(now);
         }
         let packet = [body, &[0; ICRC_LEN]].concat();
+        on_datagram(now, &packet, &mut manager);
         let Ok(RcPacket { header, payload }) = RcPacket::decode(&packet) else { continue };
         let mut again = Vec::new();
         header.encode(payload.len(), &mut again);

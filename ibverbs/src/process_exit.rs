@@ -8,7 +8,7 @@
 
 use std::ffi::c_int;
 use std::process;
-use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use crate::messages;
@@ -28,6 +28,16 @@ struct Engines {
     /// program.
     process: u32,
     running: Vec<Weak<Running>>,
+}
+
+/// The last step.
+static LAST: OnceLock<fn(Instant)> = OnceLock::new();
+
+/// Has `step` called after all others. It gets the time until which it may wait for locks. Further
+/// calls have no effect.
+pub(crate) fn call_last(step: fn(Instant)) {
+    // A second step is the same one.
+    let _ = LAST.set(step);
 }
 
 /// Registers an engine that has started.
@@ -52,6 +62,15 @@ extern "C" fn acknowledge_at_exit() {
 fn acknowledge() {
     let until = Instant::now() + LIMIT;
     messages::close_at_exit(until);
+    close_engines(until);
+    // A peer ends its queue pair with the connection, so its messages are acknowledged before.
+    if let Some(hook) = LAST.get() {
+        hook(until);
+    }
+}
+
+/// Acknowledges messages.
+fn close_engines(until: Instant) {
     let Some(engines) = lock_until(&ENGINES, until) else { return };
     if engines.process != process::id() {
         return;

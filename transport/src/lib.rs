@@ -14,7 +14,7 @@
 //! 3. Wait until [`Endpoint::next_timeout`], [`Disconnects::next_timeout`] or the next packet.
 //!
 //! [`Initiators`] and a [`Responder`] set up connections. An [`RcQp`] speaks plain RoCEv2 instead
-//! of Braid's protocol.
+//! of Braid's protocol, and a [`CmManager`] connects queue pairs with peers that do so too.
 #![forbid(unsafe_code)]
 
 // From the lowest layer up: a module uses only those before it.
@@ -38,8 +38,10 @@ mod stream;
 mod output;
 mod qp;
 mod rc;
+mod cm;
 mod endpoint;
 
+pub use cm::{CmEvent, CmEventKind, CmId, CmManager};
 pub use config::{
     DirectConfig, EndpointConfig, MAX_TIMER, QpAttributes, QpConfig, Remote, TimerError,
 };

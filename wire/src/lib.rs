@@ -12,6 +12,7 @@ mod ack;
 mod affine;
 mod bth;
 mod check;
+mod cm;
 mod control;
 mod credit;
 mod data;
@@ -35,6 +36,10 @@ mod time;
 pub use ack::{Ack, Bitmap, MAX_ACK_LEN, MAX_BITMAP_WORDS, NakCode, Stream};
 pub use bth::VERSION;
 pub use check::{Crc, payload_crc};
+pub use cm::{
+    CmAck, CmBody, CmCounts, CmDisconnect, CmMad, CmPath, CmPrivate, CmQueuePair, CmReject,
+    CmRejectReason, CmRejected, CmReply, CmRequest, CmTimeouts, IpCmHeader, MAD_LEN,
+};
 pub use control::{CONTROL_LEN, Control, ControlKind, FinalAck};
 pub use credit::{CREDIT_LEN, Credit, CreditNeed};
 pub use data::{AtomicOperands, DATA_HEADER_LEN, DataHeader, MAX_DATA_HEADER_LEN};
@@ -52,7 +57,7 @@ pub use probe::{PROBE_LEN, Probe, ProbeKind};
 pub use psn::{PSN_BITS, Psn};
 pub use roce::{
     Aeth, ICRC_LEN, IcrcEnds, MAX_RC_HEADER_LEN, RcHeader, RcNak, RcOpcode, RcOperation, RcPacket,
-    RcPosition, Syndrome, rnr_code, rnr_delay,
+    RcPosition, Syndrome, UdHeader, UdPacket, rnr_code, rnr_delay,
 };
 pub use routing::{FurtherRail, MAX_ROUTING_LEN, Routing};
 pub use run::{DataRun, RunSegment};

@@ -23,6 +23,7 @@ mod rails;
 mod ratios;
 mod report;
 mod roce;
+mod roce_cm;
 mod roce_drop_in;
 mod server;
 mod trouble;

@@ -14,6 +14,7 @@ use super::{Worker, WorkerParts};
 use crate::busy_wait::BusyWait;
 use crate::clock::Clock;
 use crate::event_fd::{EventFd, USUAL_FDS, sleep_on};
+use crate::mad_queue::MadQueue;
 use crate::roce::{RoceError, RocePort, RoceRemote};
 use crate::signals::Signals;
 
@@ -94,6 +95,14 @@ impl WorkerCell {
         port
     }
 
+    /// Opens queue pair 1 of RoCEv2, see [`Worker::open_gsi`].
+    pub(crate) fn open_gsi(&self) -> Result<Arc<MadQueue>, RoceError> {
+        let mut worker = self.control();
+        let opened = worker.open_gsi();
+        self.await_roce(&worker);
+        opened
+    }
+
     /// Connects a queue pair to a RoCEv2 peer, see [`Worker::connect_roce`].
     pub(crate) fn connect_roce(&self, index: usize, to: &RoceRemote) -> Result<(), RoceError> {
         let mut worker = self.control();
@@ -118,11 +127,18 @@ impl WorkerCell {
 
     /// Sends the acknowledgements that wait, unless another thread holds the worker until `until`.
     pub(crate) fn acknowledge(&self, until: Instant) {
+        if let Some(mut worker) = self.lock_until(until) {
+            worker.acknowledge();
+        }
+    }
+
+    /// Locks the worker. `None`: another thread holds it until `until`, or it has panicked.
+    pub(crate) fn lock_until(&self, until: Instant) -> Option<MutexGuard<'_, Worker>> {
         loop {
             match self.worker.try_lock() {
-                Ok(mut worker) => return worker.acknowledge(),
-                Err(TryLockError::Poisoned(_)) => return,
-                Err(TryLockError::WouldBlock) if Instant::now() >= until => return,
+                Ok(worker) => return Some(worker),
+                Err(TryLockError::Poisoned(_)) => return None,
+                Err(TryLockError::WouldBlock) if Instant::now() >= until => return None,
                 Err(TryLockError::WouldBlock) => thread::yield_now(),
             }
         }

@@ -9,7 +9,7 @@ use braid_transport::{
     AttemptId, OooDegrees, QpAttributes, QpConfig, QpCounters, QpState, QueuePair, Remote,
     StateError,
 };
-use braid_wire::{DEFAULT_PORT, QpId, Token};
+use braid_wire::{DEFAULT_PORT, QpId, Token, UdHeader};
 
 use super::Worker;
 use super::announce::log_end;
@@ -20,6 +20,7 @@ use super::roce::roce_port;
 use super::roce_qp::RoceQp;
 use crate::cuda::{Context, CudaError, Lane};
 use crate::datapath::Datapath;
+use crate::mad_queue::MadQueue;
 use crate::paths_to::{PathRoute, PathsTo};
 use crate::qp::QpShared;
 use crate::random;
@@ -102,6 +103,28 @@ impl Worker {
     /// The descriptors of the port of RoCEv2, if it is open beside the rails.
     pub(super) fn roce_readiness(&self) -> Option<Vec<BorrowedFd<'_>>> {
         self.roce.port()?.readiness()
+    }
+
+    /// Opens queue pair 1 of RoCEv2 at UDP port 4791. Returns its queue.
+    pub(crate) fn open_gsi(&mut self) -> Result<Arc<MadQueue>, RoceError> {
+        let local = self.rails.first().local_addr();
+        // Any address of the engine's IP version shows whether the datapath is fit for it.
+        self.roce_port(SocketAddr::new(local.ip(), DEFAULT_PORT))?;
+        Ok(self.qps.mads.get_or_insert_default().clone())
+    }
+
+    /// Sends a management datagram to UDP port 4791 of a host.
+    pub(crate) fn send_management(
+        &mut self,
+        to: SocketAddr,
+        header: &UdHeader,
+        payload: &[u8],
+    ) -> Result<(), RoceError> {
+        let port = self.roce_port(to)?;
+        let pair = self.roce_datapath(to).pair(to);
+        let Worker { roce, rails, .. } = self;
+        roce.send_management(rails, (pair, &port), (header, payload));
+        Ok(())
     }
 
     /// Connects queue pair `index` to a RoCEv2 peer: RTS.

@@ -22,6 +22,7 @@ use super::sessions::Addressee;
 use crate::cq::CqShared;
 use crate::cuda::Lane;
 use crate::events::AsyncEvents;
+use crate::mad_queue::MadQueue;
 use crate::qp::{PostedSend, QpShared};
 use crate::qp_numbers::QpNumber;
 
@@ -33,6 +34,8 @@ pub(crate) struct QpTable {
     reassembly: Reassembly,
     /// The queue pairs that their RoCEv2 peers know by other numbers than the engine's.
     roce_numbers: HashMap<QpId, QpId>,
+    /// The queue of queue pair 1 of RoCEv2, which takes management datagrams. `None`: it is closed.
+    pub(super) mads: Option<Arc<MadQueue>>,
 }
 
 /// A queue pair as its worker sees it.
@@ -96,7 +99,7 @@ impl Default for QpTable {
         let places = vec![0; 1 << 16].into_boxed_slice().try_into();
         let places = places.expect("it is as long as the array");
         let (entries, reassembly, roce_numbers) = Default::default();
-        QpTable { places, entries, reassembly, roce_numbers }
+        QpTable { places, entries, reassembly, roce_numbers, mads: None }
     }
 }
 

@@ -3,8 +3,8 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
-use braid_transport::{Regions, RoceMtu};
-use braid_wire::{DEFAULT_PORT, RailId, Time};
+use braid_transport::{AddrPair, Regions, RoceMtu};
+use braid_wire::{DEFAULT_PORT, ICRC_LEN, IcrcEnds, RailId, Time, UdHeader};
 
 use super::peers::Peers;
 use super::qps::QpTable;
@@ -135,6 +135,31 @@ impl RoceMembers {
             result.is_full |= !port.flush();
         }
         result
+    }
+
+    /// Sends a management datagram to the host of `to`. Without room the datagram is lost.
+    pub(super) fn send_management(
+        &mut self,
+        rails: &mut LocalRails,
+        (mut to, port): (AddrPair, &RocePort),
+        (header, payload): (&UdHeader, &[u8]),
+    ) {
+        let datapath: &mut dyn Datapath = match &mut self.port {
+            Some(port) => &mut **port,
+            None => rails.of(RailId::FIRST),
+        };
+        if matches!(datapath.make_room(), Room::Full | Room::DeviceFull) {
+            return;
+        }
+        to.local.ip = Some(port.gid);
+        let mut bytes = Vec::with_capacity(header.encoded_len() + payload.len() + ICRC_LEN);
+        header.encode(payload, &mut bytes);
+        let from = SocketAddr::new(port.gid, port.port);
+        // A packet that is alone has the identification 0, whether batches are numbered or not.
+        IcrcEnds { from, to: to.remote }.append(&mut bytes, 0);
+        let len = bytes.len();
+        datapath.send_alone(to, Via::Port, &mut bytes, len);
+        datapath.flush();
     }
 
     /// Runs the timers. Returns whether one was due.

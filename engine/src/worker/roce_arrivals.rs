@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use braid_transport::Admit;
-use braid_wire::RcPacket;
+use braid_wire::{DecodeError, MAD_LEN, RcPacket, UdHeader, UdPacket};
 
 use super::arrivals::Arrivals;
 use super::qps::QpLocation;
@@ -26,7 +26,13 @@ impl Arrivals<'_> {
     /// Takes a packet of plain RoCEv2. `place`: its place among those that arrived with it.
     #[cold]
     pub(super) fn roce(&mut self, from: Option<SocketAddr>, bytes: &[u8], place: usize) {
-        let Ok(packet) = RcPacket::decode(bytes) else { return self.counters.malformed.add(1) };
+        let packet = match RcPacket::decode(bytes) {
+            Ok(packet) => packet,
+            Err(DecodeError::Opcode(opcode)) if UdHeader::has_opcode(opcode) => {
+                return self.management(from, bytes, place);
+            }
+            Err(_) => return self.counters.malformed.add(1),
+        };
         let Some(entry) = self.qps.of_roce_number(packet.header.qp) else {
             return self.counters.unknown_qp.add(1);
         };
@@ -44,4 +50,26 @@ impl Arrivals<'_> {
             Admit::Refuse(_) | Admit::Singly => self.counters.refused.add(1),
         }
     }
+
+    /// Takes a packet of the UD service: a management datagram for queue pair 1, if that is open.
+    /// Its ICRC is checked by whoever takes it from there.
+    fn management(&mut self, from: Option<SocketAddr>, bytes: &[u8], place: usize) {
+        let Some(mads) = &self.qps.mads else { return self.counters.unknown_qp.add(1) };
+        match (UdPacket::decode(bytes), from) {
+            (Ok(packet), Some(from)) if is_management(&packet) => {
+                if !mads.push(from, bytes, place) {
+                    self.counters.refused.add(1);
+                }
+            }
+            (Ok(_), _) => self.counters.unknown_qp.add(1),
+            (Err(_), _) => self.counters.malformed.add(1),
+        }
+    }
+}
+
+/// Whether a packet goes from one queue pair 1 to another.
+fn is_management(packet: &UdPacket<'_>) -> bool {
+    let UdHeader { qp, q_key, source, .. } = packet.header;
+    let ends = (qp, source) == (UdHeader::GSI, UdHeader::GSI);
+    ends && q_key == UdHeader::GSI_Q_KEY && packet.payload.len() == MAD_LEN
 }

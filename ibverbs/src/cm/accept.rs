@@ -4,7 +4,6 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use super::answering::{answer, take_request};
-use super::connection::Connection;
 use super::events::EventKind;
 use super::exchange::{PendingAnswer, Protection};
 use super::id::{Id, IdShared};
@@ -14,6 +13,7 @@ use super::own_message::own_message;
 use super::purpose::Purpose;
 use super::queue_pair;
 use super::requesting::in_time;
+use super::roce;
 use super::structs::{rdma_cm_id, rdma_conn_param};
 use super::synchronous::complete;
 use super::threads::{run, wait_for_end};
@@ -38,6 +38,14 @@ pub unsafe extern "C" fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_
             return Err(Errno::INVALID);
         }
         let accept = own_message(object, MessageKind::Accept, param)?;
+        let roce = object.shared.connection().answer_roce();
+        if let Some((link, peer)) = roce {
+            let accepted = roce::connecting::accept(&object.shared, &link, &peer, &accept);
+            accepted.inspect_err(|_| object.shared.connection().close())?;
+            // SAFETY: as above.
+            unsafe { complete(id) }?;
+            return Ok(0);
+        }
         let (link, peer, reply) = take_request(&object.shared)?;
         let shared = object.shared.clone();
         let protection = begin_accept(&shared, &link, (&peer, reply), &accept)
@@ -93,6 +101,12 @@ pub unsafe extern "C" fn rdma_reject(
         let mut param: rdma_conn_param = unsafe { std::mem::zeroed() };
         (param.private_data, param.private_data_len) = (private_data, len);
         let reject = own_message(object, MessageKind::Reject, Some(&param))?;
+        let roce = object.shared.connection().answer_roce();
+        if let Some((link, _)) = roce {
+            let rejected = link.reject(&reject.private_data);
+            object.shared.connection().close();
+            return rejected.map(|()| 0);
+        }
         answer(&object.shared, &reject)?;
         Ok(0)
     })
@@ -110,7 +124,7 @@ pub unsafe extern "C" fn rdma_disconnect(id: *mut rdma_cm_id) -> c_int {
         }
         let was_open = {
             let mut connection = object.shared.connection();
-            let was_open = matches!(*connection, Connection::Open(_));
+            let was_open = connection.is_open();
             connection.close();
             was_open
         };

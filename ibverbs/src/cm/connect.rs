@@ -1,6 +1,8 @@
 //! `rdma_connect`.
 
 use std::ffi::c_int;
+use std::thread;
+use std::time::Instant;
 
 use super::events::EventKind;
 use super::exchange::Protection;
@@ -8,14 +10,20 @@ use super::id::{Id, IdShared};
 use super::lookup::look_up;
 use super::message::{CmMessage, MessageKind};
 use super::own_message::own_message;
+use super::port_space::PortSpace;
 use super::purpose::Purpose;
-use super::requesting::{Failed, Request, broken, failed, send_request};
+use super::requesting::{
+    Failed, LATE_LISTENER, NOBODY_LISTENS, PAUSE, Request, broken, failed, send_request,
+};
+use super::roce::connecting;
+use super::roce::reach::Reach;
 use super::structs::{rdma_cm_id, rdma_conn_param};
 use super::synchronous::complete;
 use super::threads::{run, wait_for_end};
 use crate::context::Context;
 use crate::errno::{self, Errno};
 use crate::messages::Link;
+use crate::settings::{RoceUse, Settings};
 
 /// Connects to the listener at the resolved address. The program gets `RDMA_CM_EVENT_ESTABLISHED`,
 /// `.._REJECTED`, `.._UNREACHABLE` or `.._CONNECT_ERROR`. The queue pair of a rejected connection
@@ -41,22 +49,39 @@ pub unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn
         let (from, to) = (object.source(), object.destination());
         let ends = (from.ok_or(Errno::INVALID)?, to.ok_or(Errno::INVALID)?);
         let request = own_message(object, MessageKind::Request, param)?;
+        let retry_count = param.map_or(7, |param| param.retry_count);
         // SAFETY: the address is resolved, so the device is open.
         let open = &unsafe { Context::of(object.base.verbs) }?.open;
         let (security, device) = (open.security(), open.device);
+        let roce = match PortSpace::of(object.base.ps)? {
+            PortSpace::Tcp if security.is_none() => Settings::load()?.roce,
+            _ => RoceUse::Never,
+        };
         let shared = object.shared.clone();
+        shared.options().roce = None;
         let attempt = shared.connection().begin()?;
         run("braid-cm", move || {
-            let protected = Request { security: security.as_ref(), message: &request };
+            let reach = (roce == RoceUse::Auto).then(|| Reach::begin(ends.0.ip(), ends.1.ip()));
+            let security = security.as_ref();
+            let protected = Request { reach: reach.as_ref(), security, message: &request };
             if let Purpose::Datagrams { .. } = request.purpose {
                 return look_up(&shared, &attempt, ends, protected, &device.gids);
             }
-            let connected =
-                send_request(&shared, &attempt, ends, protected, |link, answer, protection| {
+            let braid = || {
+                let accepted = |link: &Link, answer, protection| {
                     finish(&shared, link, &request, answer, protection)
-                });
-            match connected {
-                Ok((link, ())) => wait_for_end(&shared, &link),
+                };
+                send_request(&shared, &attempt, ends, protected, accepted)
+            };
+            let other = || {
+                let is_needed = roce == RoceUse::Always;
+                let own = (&request, retry_count);
+                connecting::connect(&shared, &attempt, ends, own, is_needed)
+            };
+            match first_to_answer(roce, braid, other) {
+                Ok(Some((link, ()))) => wait_for_end(&shared, &link),
+                // The thread of the messages reports the end.
+                Ok(None) => {}
                 Err((kind, status, peer)) => {
                     if kind == EventKind::Rejected {
                         // As in librdmacm, the receives are flushed. A program such as `rping` may
@@ -71,6 +96,29 @@ pub unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn
         unsafe { complete(id) }?;
         Ok(0)
     })
+}
+
+/// Connects to an end that is Braid, or to one that is not. `braid` returns `None` if the end does
+/// not answer as Braid. The listener of either may be late.
+fn first_to_answer<T>(
+    roce: RoceUse,
+    braid: impl Fn() -> Result<Option<T>, Failed>,
+    other: impl Fn() -> Result<(), Failed>,
+) -> Result<Option<T>, Failed> {
+    let until = Instant::now() + LATE_LISTENER;
+    loop {
+        if roce != RoceUse::Always
+            && let Some(connected) = braid()?
+        {
+            return Ok(Some(connected));
+        }
+        match other() {
+            Err((EventKind::Rejected, NOBODY_LISTENS, _)) if Instant::now() < until => {
+                thread::sleep(PAUSE);
+            }
+            connected => return connected.map(|()| None),
+        }
+    }
 }
 
 /// Connects the queue pair after the other end has accepted, or leaves that to the program.

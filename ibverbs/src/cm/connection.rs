@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::exchange::PendingAnswer;
+use super::roce::gsi::{RoceLink, RoceService};
 use crate::errno::Errno;
 use crate::messages::{Link, Listener, Port};
 use crate::peer::Peer;
@@ -18,7 +19,12 @@ pub(super) enum Connection {
     /// The other end has asked, and the program has not answered.
     Requested(Arc<Link>, Peer, PendingAnswer),
     Open(Arc<Link>),
-    Listening(Arc<Listener>),
+    /// As `Requested`, by an end that is not Braid.
+    RoceRequested(RoceLink, Peer),
+    /// As `Open`, to an end that is not Braid.
+    Roce(RoceLink),
+    /// With the services at which ends that are not Braid are accepted.
+    Listening(Arc<Listener>, Vec<RoceService>),
     /// The program has closed it, or it has failed. An attempt that was under way ends.
     Closed,
 }
@@ -28,7 +34,8 @@ impl Connection {
     pub(super) fn close(&mut self) {
         match self {
             Connection::Requested(link, ..) | Connection::Open(link) => link.close(),
-            Connection::Listening(listener) => listener.close(),
+            Connection::RoceRequested(link, _) | Connection::Roce(link) => link.close(),
+            Connection::Listening(listener, _) => listener.close(),
             _ => {}
         }
         *self = Connection::Closed;
@@ -43,7 +50,7 @@ impl Connection {
         let (Connection::None, Some(port)) = (&self, port) else { return Err(Errno::INVALID) };
         let errno = |e: io::Error| Errno(e.raw_os_error().unwrap_or(libc::EIO));
         let listener = Arc::new(Listener::new(port).map_err(errno)?);
-        *self = Connection::Listening(listener.clone());
+        *self = Connection::Listening(listener.clone(), Vec::new());
         Ok(listener)
     }
 
@@ -54,7 +61,11 @@ impl Connection {
     pub(super) fn begin(&mut self) -> Result<Arc<()>, Errno> {
         if matches!(
             self,
-            Connection::Requested(..) | Connection::Open(_) | Connection::Listening(_)
+            Connection::Requested(..)
+                | Connection::Open(_)
+                | Connection::RoceRequested(..)
+                | Connection::Roce(_)
+                | Connection::Listening(..)
         ) {
             return Err(Errno::INVALID);
         }
@@ -85,6 +96,42 @@ impl Connection {
                 None
             }
         }
+    }
+
+    /// Accepts ends that are not Braid at these services too, while it listens.
+    pub(super) fn serve_roce(&mut self, services: Vec<RoceService>) {
+        if let Connection::Listening(_, all) = self {
+            all.extend(services);
+        }
+    }
+
+    /// Opens a connection to an end that is not Braid, as [`Connection::open`] does.
+    pub(super) fn open_roce(&mut self, attempt: &Arc<()>, link: &RoceLink) -> bool {
+        let goes_on = matches!(self, Connection::Connecting(other) if Arc::ptr_eq(other, attempt));
+        if goes_on {
+            *self = Connection::Roce(link.clone());
+        }
+        goes_on
+    }
+
+    /// Takes the request of an end that is not Braid, if one waits, as [`Connection::answer`] does.
+    pub(super) fn answer_roce(&mut self) -> Option<(RoceLink, Peer)> {
+        let Connection::RoceRequested(link, peer) = self else { return None };
+        let (link, peer) = (link.clone(), *peer);
+        *self = Connection::Roce(link.clone());
+        Some((link, peer))
+    }
+
+    /// Returns to the beginning of an attempt, which has failed with an end that is not Braid.
+    pub(super) fn lose_roce(&mut self, link: &RoceLink, attempt: &Arc<()>) {
+        if matches!(self, Connection::Roce(other) if other.is(link)) {
+            *self = Connection::Connecting(attempt.clone());
+        }
+    }
+
+    /// Whether there is a connection that has not ended at this end.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self, Connection::Open(_) | Connection::Roce(_))
     }
 
     /// Closes the link, over which the exchange has failed.

@@ -23,6 +23,13 @@ pub unsafe extern "C" fn rdma_establish(id: *mut rdma_cm_id) -> c_int {
         if !object.base.qp.is_null() {
             return Err(Errno::INVALID);
         }
+        let roce = match &*object.shared.connection() {
+            Connection::Roce(link) => Some(link.clone()),
+            _ => None,
+        };
+        if let Some(link) = roce {
+            return link.ready().map(|()| 0);
+        }
         let (protection, ready) = object.shared.wire_up.take_ready().ok_or(Errno::INVALID)?;
         let link = match &*object.shared.connection() {
             Connection::Open(link) => link.clone(),

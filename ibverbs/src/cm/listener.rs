@@ -1,38 +1,27 @@
 //! Listening: `rdma_listen`.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::sync::Arc;
 use std::time::Duration;
-
-use braid::Security;
 
 use super::addresses::to_c;
 use super::connection::Connection;
 use super::exchange;
 use super::half_open::HalfOpenLinks;
 use super::id::{Id, IdShared, rdma_destroy_id};
+use super::inherited::Inherited;
 use super::message::{CmMessage, MessageKind};
 use super::port_space::PortSpace;
+use super::roce::listening::RoceListener;
 use super::structs::rdma_cm_id;
 use super::threads::run;
 use crate::errno;
 use crate::gid;
 use crate::messages::{Link, Listener};
-use crate::settings::Settings;
+use crate::settings::{RoceUse, Settings};
 
 /// The time in which a connecting end has to send its request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The properties that connections inherit from their listener.
-#[derive(Clone)]
-struct Inherited {
-    context: *mut c_void,
-    ps: PortSpace,
-    security: Option<Arc<Security>>,
-}
-
-// SAFETY: the pointers are only handed on to the program.
-unsafe impl Send for Inherited {}
 
 /// Listens. The program gets `RDMA_CM_EVENT_CONNECT_REQUEST` for each connection. -1 with `errno`:
 /// `EADDRINUSE` if another listener has the port, `EINVAL` if the identifier has no address.
@@ -41,12 +30,24 @@ pub unsafe extern "C" fn rdma_listen(id: *mut rdma_cm_id, _backlog: c_int) -> c_
     errno::number(|| {
         // SAFETY: by the caller's promise.
         let object = unsafe { Id::of(id) }?;
-        let security = Settings::load()?.engine.security.map(Arc::new);
+        let settings = Settings::load()?;
+        // RoCEv2 protects nothing, so a program with keys does not speak it.
+        let needs_roce = settings.roce == RoceUse::Always;
+        let speaks_roce = settings.roce != RoceUse::Never && settings.engine.security.is_none();
+        let security = settings.engine.security.map(Arc::new);
         let port = object.shared.port();
         let listener = object.shared.connection().listen(port.as_deref())?;
         let (context, ps) = (object.base.context, PortSpace::of(object.base.ps)?);
         let inherited = Inherited { context, ps, security };
         let shared = object.shared.clone();
+        if speaks_roce
+            && ps == PortSpace::Tcp
+            && let Some(bound) = object.source()
+        {
+            let listening = RoceListener::new(&shared, inherited.clone(), bound).listen(needs_roce);
+            let services = listening.inspect_err(|_| shared.connection().close())?;
+            shared.connection().serve_roce(services);
+        }
         run("braid-cm-listen", move || accept(&listener, &shared, &inherited))?;
         Ok(0)
     })

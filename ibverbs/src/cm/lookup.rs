@@ -42,7 +42,8 @@ pub(super) fn look_up(
         Ok(PeerMessage::by_destination(answer, way))
     });
     match found {
-        Ok((link, peer)) => {
+        Ok(None) => shared.report(EventKind::Unreachable, -libc::ETIMEDOUT, None),
+        Ok(Some((link, peer))) => {
             // The link ends first, because the program may begin another lookup as soon as it has
             // the event.
             close_link(shared, &link);

@@ -13,6 +13,24 @@ pub(super) struct Options {
     pub(super) is_family_only: bool,
     /// The local ack timeout of the queue pair, if the program has set one.
     pub(super) ack_timeout: Option<u8>,
+    /// The properties of a connection with an end that is not Braid.
+    pub(super) roce: Option<RoceTerms>,
+}
+
+/// The properties of a connection that speaks plain RoCEv2, as its two ends have named them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct RoceTerms {
+    /// The path MTU, a value of `enum ibv_mtu`.
+    pub(super) mtu: u32,
+    /// The first PSN of the peer.
+    pub(super) recv_psn: u32,
+    /// The first PSN of this end.
+    pub(super) send_psn: u32,
+    /// The local ack timeout.
+    pub(super) ack_timeout: u8,
+    pub(super) retry_count: u8,
+    /// READs and atomics that the peer carries out at a time.
+    pub(super) most_reads: u8,
 }
 
 impl Options {

@@ -60,6 +60,9 @@ pub(super) fn to_rtr(
     attr.ah_attr.grh.traffic_class = options.tos;
     attr.ah_attr.grh.dgid = ibv_gid { raw: peer.gid };
     attr.ah_attr.grh.sgid_index = sgid_index;
+    if let Some(terms) = options.roce {
+        (attr.path_mtu, attr.rq_psn) = (terms.mtu, terms.recv_psn);
+    }
     let mask = IBV_QP_STATE
         | IBV_QP_AV
         | IBV_QP_PATH_MTU
@@ -76,6 +79,11 @@ pub(super) fn to_rts(limits: ConnectionLimits, options: Options) -> Step {
     attr.timeout = options.ack_timeout.unwrap_or(TIMEOUT);
     (attr.retry_cnt, attr.rnr_retry) = (7, limits.rnr_retry_count.min(7));
     attr.max_rd_atomic = limits.initiator_depth;
+    if let Some(terms) = options.roce {
+        (attr.timeout, attr.retry_cnt) = (terms.ack_timeout, terms.retry_count);
+        attr.sq_psn = terms.send_psn;
+        attr.max_rd_atomic = limits.initiator_depth.min(terms.most_reads);
+    }
     let mask = IBV_QP_STATE
         | IBV_QP_TIMEOUT
         | IBV_QP_RETRY_CNT
@@ -96,6 +104,7 @@ pub(super) fn connect(
     // SAFETY: the queue pair exists, because the caller has it of an identifier that does.
     let object = unsafe { Qp::of(qp).as_ref() }.ok_or(Errno::INVALID)?;
     let ours = object.shared.running.gids.towards(&ibv_gid { raw: peer.gid });
+    object.shared.connection().is_roce_expected = options.roce.is_some();
     let (attr, mask) = to_rtr(peer, limits, options, ours.ok_or(Errno::INVALID)? as u8);
     modify(qp, attr, mask)?;
     let (attr, mask) = to_rts(limits, options);

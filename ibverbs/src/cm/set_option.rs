@@ -77,7 +77,7 @@ fn set_tos(shared: &IdShared, tos: u8) -> Result<(), Errno> {
 }
 
 fn reuse_address(shared: &IdShared, is_reused: bool) -> Result<(), Errno> {
-    let is_listener = matches!(*shared.connection(), Connection::Listening(_));
+    let is_listener = matches!(*shared.connection(), Connection::Listening(..));
     match shared.port() {
         Some(_) if is_listener => return Err(Errno::INVALID),
         Some(port) if is_reused => port.share().map_err(errno)?,

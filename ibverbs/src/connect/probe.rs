@@ -86,10 +86,10 @@ fn ask(running: &Running, from: IpAddr, to: SocketAddr) -> Found {
 
 /// A socket that learns whether a UDP port is closed: the host reports that (ICMP port
 /// unreachable) to a connected socket at once.
-struct ClosedPort(UdpSocket);
+pub(crate) struct ClosedPort(UdpSocket);
 
 impl ClosedPort {
-    fn open(from: IpAddr, to: SocketAddr) -> io::Result<Self> {
+    pub(crate) fn open(from: IpAddr, to: SocketAddr) -> io::Result<Self> {
         let socket = UdpSocket::bind((from, 0))?;
         socket.connect(to)?;
         socket.set_nonblocking(true)?;
@@ -97,12 +97,18 @@ impl ClosedPort {
     }
 
     /// Asks once more. Braid ignores the datagram.
-    fn is_closed(&self) -> bool {
-        let is_refused = |sent: io::Result<usize>| {
-            sent.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
-        };
-        is_refused(self.0.recv(&mut [0])) || is_refused(self.0.send(&[0]))
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_reported() || is_refused(self.0.send(&[0]))
     }
+
+    /// Whether the host has reported that the port is closed. Asks nothing.
+    pub(crate) fn is_reported(&self) -> bool {
+        is_refused(self.0.recv(&mut [0]))
+    }
+}
+
+fn is_refused(result: io::Result<usize>) -> bool {
+    result.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 #[cfg(test)]

@@ -23,6 +23,8 @@ pub(crate) struct QpConnection {
     pub(crate) is_connected: bool,
     /// The other end speaks plain RoCEv2.
     pub(crate) is_roce: bool,
+    /// rdma_cm has found out that the other end is not Braid.
+    pub(crate) is_roce_expected: bool,
     /// The receiving end of a queue pair that is connected to itself.
     pub(crate) twin: Option<braid::QueuePair>,
     /// The number of the attempt to connect. Results of earlier attempts are ignored.

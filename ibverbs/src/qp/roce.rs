@@ -26,7 +26,7 @@ enum OtherEnd {
     Braid,
     /// No answer, or `BRAID_ROCE=always`.
     Roce,
-    /// Its number belongs to no Braid process.
+    /// Its number belongs to no Braid process, or rdma_cm has found out.
     CertainlyRoce,
 }
 
@@ -74,6 +74,9 @@ impl QueuePair {
     }
 
     fn other_end(&self, ours: &Peer, theirs: &Peer) -> OtherEnd {
+        if self.connection().is_roce_expected {
+            return OtherEnd::CertainlyRoce;
+        }
         let settings = &self.running.settings;
         match settings.roce {
             RoceUse::Never => return OtherEnd::Braid,

@@ -1,14 +1,17 @@
-//! Plain RoCEv2, the reliable connected (RC) service: headers, and the invariant CRC (ICRC).
+//! Plain RoCEv2: headers of the reliable connected (RC) and of the unreliable datagram (UD)
+//! service, and the invariant CRC (ICRC).
 //!
-//! The formats are those of IBTA vol. 1, chapter 9, in UDP datagrams as annex A17 says. Their
-//! opcodes are below 0x18, where Braid's own packets have none.
+//! The formats are those of IBTA vol. 1, chapter 9, in UDP datagrams as annex A17 says. The opcodes
+//! of RC are below 0x18 and those of UD 0x64 and 0x65, where Braid's own packets have none.
 
 mod aeth;
 mod header;
 mod icrc;
 mod opcode;
+mod ud;
 
 pub use aeth::{Aeth, RcNak, Syndrome, rnr_code, rnr_delay};
 pub use header::{MAX_RC_HEADER_LEN, RcHeader, RcPacket};
 pub use icrc::{ICRC_LEN, IcrcEnds};
 pub use opcode::{RcOpcode, RcOperation, RcPosition};
+pub use ud::{UdHeader, UdPacket};

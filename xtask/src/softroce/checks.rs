@@ -7,7 +7,7 @@ use super::braid::{Datapath, Run, TESTS};
 use super::pair::Machines;
 use super::perftest::{self, Figure, Perftest, Provider};
 use super::trouble::{self, Trouble};
-use super::{breach, drop_in, late, rails, roce, roce_drop_in, server, users};
+use super::{breach, drop_in, late, rails, roce, roce_cm, roce_drop_in, server, users};
 use crate::Failure;
 
 /// Time limit for a transfer to end after its device has gone.
@@ -93,12 +93,22 @@ impl Checks {
                 let name = format!("RoCEv2: {program}, {}", trouble.name());
                 self.check(name, || program.run(pair));
             }
+            let programs = if trouble == Trouble::Clean {
+                &roce_cm::PROGRAMS[..]
+            } else {
+                &roce_cm::WITH_LOSS[..]
+            };
+            for program in programs {
+                let name = format!("RoCEv2: {program}, {}", trouble.name());
+                self.check(name, || program.run(pair));
+            }
             for test in tests {
                 let name = format!("RoCEv2: {test}, {}", trouble.name());
                 self.check(name, || test.run(pair));
             }
         }
         Trouble::Clean.set(pair)?;
+        self.check("RoCEv2: rdma_cm, nobody listens", || roce_cm::rejected(pair));
         roce::restore_devices(pair)
     }
 

@@ -17,7 +17,7 @@ const DROP_IN: Provider = Provider::DropIn { crc: "on" };
 
 /// The end of machine a, which is the drop-in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Role {
+pub(super) enum Role {
     Client,
     Server,
 }

@@ -11,6 +11,8 @@ use crate::Failure;
 pub(super) enum Port {
     Tcp(u16),
     Udp(u16),
+    /// A port of the kernel's rdma_cm.
+    Rdma(u16),
 }
 
 const START_LIMIT: Duration = Duration::from_secs(15);
@@ -57,6 +59,12 @@ pub(super) fn serve(
 /// 07.
 fn wait_for(port: Port) -> String {
     let (protocol, port, state) = match port {
+        Port::Rdma(port) => {
+            return format!(
+                "for i in $(seq 100); do rdma resource show cm_id | grep -q ':{port} ' && exit 0; \
+                 sleep 0.05; done; exit 1"
+            );
+        }
         Port::Tcp(port) => ("tcp", port, "0A"),
         Port::Udp(port) => ("udp", port, "07"),
     };

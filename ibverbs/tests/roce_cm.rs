@@ -1,0 +1,349 @@
+//! rdma_cm with a peer that is not Braid's librdmacm: it speaks the messages of the kernel's
+//! rdma_cm. The peer here is an engine at UDP port 4791 with a `CmManager`.
+
+mod loopback;
+
+use std::net::{IpAddr, SocketAddr};
+use std::process::Command;
+use std::time::{Duration, Instant};
+use std::{env, ptr, thread};
+
+use braid::{
+    Access, CompletionQueue, Engine, EngineConfig, MemoryRegion, QpId, QpOptions, QpState,
+    QueuePair, RoceGsi, RoceMtu, RoceRemote, Status, wr,
+};
+use braid_ibverbs::*;
+use braid_transport::{CmEvent, CmEventKind, CmId, CmManager};
+use braid_verbs::abi::*;
+use braid_wire::{
+    CmCounts, CmPath, CmQueuePair, CmRejectReason, CmReply, CmRequest, CmTimeouts, IpCmHeader, Time,
+};
+
+use self::loopback::connections::*;
+use self::loopback::*;
+
+/// The variable that makes this process the one in a network of its own.
+const CHILD: &str = "BRAID_TEST_OWN_NETWORK";
+const PATIENCE: Duration = Duration::from_secs(20);
+const PEER: [u8; 4] = [127, 0, 0, 2];
+const OWN: [u8; 4] = [127, 0, 0, 1];
+const PORT: u16 = 7000;
+const NOBODY: u16 = 7001;
+const PSN: u32 = 0xFF_FFFE;
+const TEXT: &[u8] = b"plain RoCEv2";
+
+/// Runs this test in a network namespace, where nobody else has UDP port 4791. Returns whether this
+/// is the process there.
+fn in_own_network(test: &str, roce: &str) -> bool {
+    if env::var_os(CHILD).is_some() {
+        return true;
+    }
+    let unshare = |last: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--map-root-user", "--net"]).args(last);
+        command
+    };
+    if !unshare(&["true"]).status().is_ok_and(|status| status.success()) {
+        println!("no network namespaces here: not tried");
+        return false;
+    }
+    let script = "ip link set lo up && exec \"$0\" --exact \"$1\" --nocapture";
+    let mut command = unshare(&["sh", "-c", script]);
+    command.arg(env::current_exe().expect("this test")).arg(test);
+    let output = command.env(CHILD, "1").env("BRAID_ROCE", roce).output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stdout));
+    false
+}
+
+/// A peer that speaks RoCEv2 and messages of the communication manager.
+struct Peer {
+    /// Dropped last.
+    _engine: Engine,
+    gsi: RoceGsi,
+    manager: CmManager,
+    start: Instant,
+    cq: CompletionQueue,
+    qp: QueuePair,
+    memory: MemoryRegion,
+}
+
+impl Peer {
+    fn new() -> Self {
+        let bind = SocketAddr::new(PEER.into(), 4791);
+        let engine = Engine::new(EngineConfig { bind, ..Default::default() }).expect("an engine");
+        let (pd, cq) = (engine.alloc_pd(), engine.create_cq(64).expect("a queue"));
+        let memory = pd.alloc_mr(4096, Access::ALL).expect("memory");
+        let qp = pd.create_qp(QpOptions::new(&cq, &cq)).expect("a queue pair");
+        qp.modify(QpState::Init).expect("from RESET");
+        let gsi = engine.roce_gsi().expect("the port is free");
+        let (manager, start) = (CmManager::new([3; 16], 2), Instant::now());
+        Peer { _engine: engine, gsi, manager, start, cq, qp, memory }
+    }
+
+    fn now(&self) -> Time {
+        Time::ZERO + self.start.elapsed()
+    }
+
+    fn send(&mut self) {
+        while let Some((to, mad)) = self.manager.poll_transmit() {
+            self.gsi.send(to, &mad).expect("the host is there");
+        }
+    }
+
+    /// The next event of a connection.
+    fn event(&mut self) -> CmEvent {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            self.send();
+            if let Some(event) = self.manager.poll_event() {
+                return event;
+            }
+            assert!(Instant::now() < until, "nothing happens");
+            if let Some(mad) = self.gsi.recv(Some(Duration::from_millis(20))) {
+                assert!(self.manager.on_mad(self.now(), mad.from, &mad.bytes));
+            }
+            self.manager.on_timeout(self.now());
+        }
+    }
+
+    fn own_qp(&self) -> CmQueuePair {
+        CmQueuePair { number: self.qp.number(), psn: PSN, has_srq: false }
+    }
+
+    /// Connects its queue pair to the one that a message names.
+    fn connect_qp(&self, theirs: &CmQueuePair) {
+        let mut remote = RoceRemote::new(OWN.into(), theirs.number);
+        (remote.recv_psn, remote.send_psn) = (PSN, theirs.psn);
+        (remote.mtu, remote.max_rd_atomic) = (Some(RoceMtu::B1024), 1);
+        self.qp.connect_roce(&remote).expect("no packet is exchanged");
+    }
+
+    fn accept(&mut self, id: CmId, request: &CmRequest) {
+        self.connect_qp(&request.queue_pair);
+        let mut private_data = [0; CmReply::PRIVATE];
+        private_data[..4].copy_from_slice(b"yes!");
+        let reply = CmReply {
+            local_id: 0,
+            remote_id: 0,
+            queue_pair: self.own_qp(),
+            counts: COUNTS,
+            ca_guid: 0,
+            private_data,
+        };
+        assert!(self.manager.accept(self.now(), id, reply));
+        self.send();
+    }
+
+    /// Asks the library for a connection.
+    fn connect(&mut self, port: u16) -> CmId {
+        let header = IpCmHeader { from: (PEER, 4000).into(), to: OWN.into() };
+        let mut private_data = [0; CmRequest::PRIVATE];
+        private_data[..IpCmHeader::LEN].copy_from_slice(&header.encode());
+        private_data[IpCmHeader::LEN..][..5].copy_from_slice(b"hello");
+        let gid = |ip: [u8; 4]| std::net::Ipv4Addr::from(ip).to_ipv6_mapped();
+        let request = CmRequest {
+            local_id: 0,
+            service: IpCmHeader::service(port),
+            ca_guid: 0,
+            transport: 0,
+            queue_pair: self.own_qp(),
+            counts: COUNTS,
+            timeouts: CmTimeouts { remote: 20, local: 20, retries: 15 },
+            path: CmPath {
+                local: gid(PEER),
+                remote: gid(OWN),
+                mtu: 3,
+                traffic_class: 0,
+                hop_limit: 64,
+                ack_timeout: 14,
+            },
+            private_data,
+        };
+        let id = self.manager.connect(self.now(), IpAddr::from(OWN), request);
+        self.send();
+        id
+    }
+
+    fn post_recv(&self) {
+        let piece = self.memory.slice(..TEXT.len()).expect("it is there");
+        self.qp.post_recv(wr::recv(1, [piece])).expect("there is room");
+    }
+
+    fn post_send(&self) {
+        self.memory.write_at(100, TEXT).expect("it fits");
+        let piece = self.memory.slice(100..100 + TEXT.len()).expect("it is there");
+        self.qp.post_send(wr::send(2, [piece])).expect("there is room");
+    }
+
+    /// Waits for the ends of a receive and a send.
+    fn exchanged(&self) {
+        for _ in 0..2 {
+            let done = self.cq.wait_one(PATIENCE).expect("the queue").expect("in time");
+            assert_eq!(done.status, Status::Success);
+        }
+        let mut found = [0; TEXT.len()];
+        self.memory.read_at(0, &mut found).expect("it is there");
+        assert_eq!(found, TEXT);
+    }
+}
+
+const COUNTS: CmCounts = CmCounts {
+    responder_resources: 2,
+    initiator_depth: 1,
+    flow_control: false,
+    retry_count: 6,
+    rnr_retry_count: 7,
+};
+
+/// Sends a message to the peer and takes one, with the queue pair of an identifier.
+unsafe fn exchange(id: *mut rdma_cm_id, cq: *mut ibv_cq) {
+    let mut memory = [0; 64];
+    memory[..TEXT.len()].copy_from_slice(TEXT);
+    // SAFETY: the memory lives until it is deregistered, and the identifier has a queue pair.
+    unsafe {
+        let mr = ibv_reg_mr((*id).pd, memory.as_mut_ptr().cast(), memory.len(), ALL);
+        let piece = |at: usize| braid_verbs::Sge {
+            addr: memory.as_ptr() as u64 + at as u64,
+            len: TEXT.len() as u32,
+            lkey: (*mr).lkey,
+        };
+        assert_eq!(post_recv((*id).qp, 1, piece(32)), 0);
+        let mut source = piece(0);
+        assert_eq!(post_send((*id).qp, &mut send_wr(2, &mut source)).0, 0);
+        assert_eq!((poll(cq).status, poll(cq).status), (IBV_WC_SUCCESS, IBV_WC_SUCCESS));
+        assert_eq!(ibv_dereg_mr(mr), 0);
+    }
+    assert_eq!(&memory[32..][..TEXT.len()], TEXT);
+}
+
+#[test]
+fn a_listener_that_is_not_braid_is_found_and_spoken_to() {
+    if !in_own_network("a_listener_that_is_not_braid_is_found_and_spoken_to", "auto") {
+        return;
+    }
+    let mut peer = Peer::new();
+    assert!(peer.manager.listen(IpCmHeader::service(PORT)));
+    let peer = thread::spawn(move || {
+        let CmEvent { id, kind: CmEventKind::Requested(request), .. } = peer.event() else {
+            panic!("a request")
+        };
+        assert_eq!(request.private_data[IpCmHeader::LEN..][..5], *b"hello");
+        assert_eq!((request.counts.retry_count, request.counts.rnr_retry_count), (7, 7));
+        assert!(peer.manager.reject(peer.now(), id, CmRejectReason::CONSUMER, b"busy"));
+        let CmEvent { id, kind: CmEventKind::Requested(request), .. } = peer.event() else {
+            panic!("another request")
+        };
+        peer.post_recv();
+        peer.accept(id, &request);
+        assert_eq!(peer.event().kind, CmEventKind::Established);
+        peer.post_send();
+        peer.exchanged();
+        assert_eq!(peer.event().kind, CmEventKind::Disconnected);
+        peer.send();
+        // The refusal of the service that nobody serves.
+        let until = Instant::now() + Duration::from_secs(3);
+        while Instant::now() < until {
+            if let Some(mad) = peer.gsi.recv(Some(Duration::from_millis(20))) {
+                assert!(peer.manager.on_mad(peer.now(), mad.from, &mad.bytes));
+            }
+            peer.send();
+        }
+    });
+    // SAFETY: the calls follow the man pages, with the results of earlier calls.
+    unsafe {
+        let channel = rdma_create_event_channel();
+        let to = |port| resolved_to(channel, ptr::from_mut(&mut address_of(PEER, port)).cast());
+        let id = to(PORT);
+        with_qp(id);
+        assert_eq!(rdma_connect(id, &mut param(b"hello")), 0);
+        let told = next(channel);
+        assert_eq!((told.kind, told.status, told.private_data.len()), (REJECTED, 28, 148));
+        assert_eq!(told.private_data[..4], *b"busy");
+        rdma_destroy_qp(id);
+        assert_eq!(rdma_destroy_id(id), 0);
+
+        let id = to(PORT);
+        let cq = with_qp(id);
+        assert_eq!(rdma_connect(id, &mut param(b"hello")), 0);
+        let told = expect(channel, ESTABLISHED);
+        assert_eq!((told.private_data.len(), &told.private_data[..5]), (196, &b"yes!\0"[..]));
+        exchange(id, cq);
+        assert_eq!(rdma_disconnect(id), 0);
+        expect(channel, DISCONNECTED);
+        rdma_destroy_qp(id);
+        assert_eq!(rdma_destroy_id(id), 0);
+
+        let id = to(NOBODY);
+        with_qp(id);
+        assert_eq!(rdma_connect(id, &mut param(b"")), 0);
+        let told = next(channel);
+        assert_eq!((told.kind, told.status), (REJECTED, 8));
+        rdma_destroy_qp(id);
+        assert_eq!(rdma_destroy_id(id), 0);
+        peer.join().expect("the peer is content");
+    }
+}
+
+#[test]
+fn a_listener_accepts_peers_that_are_not_braid() {
+    if !in_own_network("a_listener_accepts_peers_that_are_not_braid", "always") {
+        return;
+    }
+    // SAFETY: the calls follow the man pages, with the results of earlier calls.
+    unsafe {
+        let channel = rdma_create_event_channel();
+        let (listener, port) = listen(channel);
+        let mut peer = Peer::new();
+        peer.connect(NOBODY);
+        let CmEventKind::Rejected(reason, _) = peer.event().kind else { panic!("a refusal") };
+        assert_eq!(reason, CmRejectReason::INVALID_SERVICE);
+
+        peer.connect(port);
+        let told = expect(channel, CONNECT_REQUEST);
+        assert_eq!((told.private_data.len(), &told.private_data[..6]), (56, &b"hello\0"[..]));
+        assert_eq!(rdma_reject(told.id, c"no".as_ptr().cast(), 2), 0);
+        assert_eq!(rdma_destroy_id(told.id), 0);
+        let CmEventKind::Rejected(reason, data) = peer.event().kind else { panic!("a refusal") };
+        assert_eq!((reason, &data[..3]), (CmRejectReason::CONSUMER, &b"no\0"[..]));
+
+        peer.connect(port);
+        let told = expect(channel, CONNECT_REQUEST);
+        assert_eq!(u16::from_be(rdma_get_src_port(told.id)), port);
+        assert_eq!(u16::from_be(rdma_get_dst_port(told.id)), 4000);
+        let cq = with_qp(told.id);
+        assert_eq!(rdma_accept(told.id, &mut param(b"welcome")), 0);
+        let CmEvent { id, kind: CmEventKind::Replied(reply), .. } = peer.event() else {
+            panic!("a reply")
+        };
+        assert_eq!(reply.private_data[..7], *b"welcome");
+        assert_eq!(reply.queue_pair.number, QpId::new((*(*told.id).qp).qp_num));
+        peer.connect_qp(&reply.queue_pair);
+        peer.post_recv();
+        assert!(peer.manager.ready(id));
+        peer.send();
+        assert_eq!(expect(channel, ESTABLISHED).id, told.id);
+        peer.post_send();
+        exchange(told.id, cq);
+        peer.exchanged();
+        assert!(peer.manager.disconnect(peer.now(), id));
+        peer.send();
+        assert_eq!(expect(channel, DISCONNECTED).id, told.id);
+        assert_eq!(peer.event().kind, CmEventKind::Disconnected);
+        rdma_destroy_qp(told.id);
+        assert_eq!(rdma_destroy_id(told.id), 0);
+
+        // A program that goes away while a request waits.
+        peer.connect(port);
+        let waiting = take(channel);
+        assert_eq!((*waiting).event, CONNECT_REQUEST);
+        let connection = (*waiting).id;
+        assert_eq!(rdma_ack_cm_event(waiting), 0);
+        assert_eq!(rdma_destroy_id(connection), 0);
+        assert!(matches!(peer.event().kind, CmEventKind::Rejected(CmRejectReason::CONSUMER, _)));
+        assert_eq!(rdma_destroy_id(listener), 0);
+        peer.connect(port);
+        let CmEventKind::Rejected(reason, _) = peer.event().kind else { panic!("a refusal") };
+        assert_eq!(reason, CmRejectReason::INVALID_SERVICE);
+    }
+}
