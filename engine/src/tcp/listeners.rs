@@ -16,29 +16,30 @@ use crate::link::udp::{RailInterface, rail_interface};
 pub(super) const LISTENER: u64 = u64::MAX;
 
 /// The listeners of a datapath: one, or one of each IP version at the same port.
-pub(super) struct Listeners(SmallVec<[Listener; 2]>);
+pub(super) struct Listeners(SmallVec<[ListeningSocket; 2]>);
 
-struct Listener {
+struct ListeningSocket {
     socket: Socket,
     local: SocketAddr,
     interface: RailInterface,
 }
 
-impl Listener {
+impl ListeningSocket {
     fn bind(addr: SocketAddr) -> io::Result<Self> {
         let socket = socket::listen(addr)?;
         let local = socket::local_addr(&socket)?;
-        Ok(Listener { socket, local, interface: rail_interface(local.ip()) })
+        Ok(ListeningSocket { socket, local, interface: rail_interface(local.ip()) })
     }
 }
 
 impl Listeners {
     /// Listens at `addr`, and at the same port of `second`, which has the other IP version.
     pub(super) fn bind(addr: SocketAddr, second: Option<IpAddr>) -> io::Result<Self> {
-        let first = Listener::bind(addr)?;
-        let second = second.map(|ip| Listener::bind(SocketAddr::new(ip, first.local.port())));
+        let first = ListeningSocket::bind(addr)?;
+        let second =
+            second.map(|ip| ListeningSocket::bind(SocketAddr::new(ip, first.local.port())));
         let second = second.transpose()?;
-        let mut all: SmallVec<[Listener; 2]> = smallvec![first];
+        let mut all: SmallVec<[ListeningSocket; 2]> = smallvec![first];
         all.extend(second);
         Ok(Listeners(all))
     }
@@ -92,9 +93,9 @@ impl Listeners {
         self.towards(to).interface.misrouting(to)
     }
 
-    fn towards(&self, to: SocketAddr) -> &Listener {
+    fn towards(&self, to: SocketAddr) -> &ListeningSocket {
         let is_ipv4 = to.ip().to_canonical().is_ipv4();
-        let same = |listener: &&Listener| listener.local.is_ipv4() == is_ipv4;
+        let same = |listener: &&ListeningSocket| listener.local.is_ipv4() == is_ipv4;
         self.0.iter().find(same).unwrap_or(&self.0[0])
     }
 }
