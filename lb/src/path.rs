@@ -45,17 +45,20 @@ pub struct PathReport {
 /// nor were declared lost.
 ///
 /// A spurious loss is counted twice, so `in_flight` is too small for a while, but never negative.
+///
+/// A departure touches the first cache line only.
 #[derive(Clone, Debug, Default)]
+#[repr(C, align(64))]
 pub(crate) struct Path {
-    /// All counters but the round-trip time.
-    pub(crate) counts: PathCounters,
-    /// Round-trip time in nanoseconds, smoothed with 1/8.
-    pub(crate) rtt_ns: Option<u64>,
     pub(crate) in_flight: u32,
-    /// Time of the last round-trip sample, or of its last reduction for age.
-    pub(crate) measured_at: Time,
     /// Whether the round-trip time was reduced for age, so that the next sample replaces it.
     pub(crate) doubted: bool,
+    /// Time of the last round-trip sample, or of its last reduction for age.
+    pub(crate) measured_at: Time,
+    /// Round-trip time in nanoseconds, smoothed with 1/8.
+    pub(crate) rtt_ns: Option<u64>,
+    /// All counters but the round-trip time.
+    pub(crate) counts: PathCounters,
     pub(crate) health: Health,
 }
 

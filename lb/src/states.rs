@@ -3,7 +3,6 @@
 use std::ops::{Index, IndexMut};
 
 use braid_wire::PathId;
-use rustc_hash::FxHashMap;
 
 use crate::path::Path;
 use crate::slots::index;
@@ -21,11 +20,12 @@ pub(crate) struct States {
 
 /// The states of the paths that were used.
 ///
-/// Invariant: `places` maps exactly the used paths to their indices in `known`.
+/// Invariant: `places` has the index in `known` plus 1 of each used path, and 0 for all others. It
+/// is empty before the first use.
 #[derive(Debug)]
 pub(crate) struct Used {
     count: usize,
-    places: FxHashMap<PathId, u32>,
+    places: Vec<u16>,
     known: Vec<Path>,
     unused: Path,
 }
@@ -41,7 +41,7 @@ impl States {
         if count <= FEW {
             return Self::all(count);
         }
-        let (places, known) = (FxHashMap::default(), Vec::new());
+        let (places, known) = (Vec::new(), Vec::new());
         let used = Used { count, places, known, unused: Path::default() };
         States { all: Vec::new(), used: Some(Box::new(used)) }
     }
@@ -56,6 +56,19 @@ impl States {
     #[inline]
     pub(crate) fn get(&self, path: PathId) -> Option<&Path> {
         (index(path) < self.count()).then(|| &self[path])
+    }
+
+    /// Visits the place in memory of a path's state, as far as it can be found without reading it.
+    #[inline]
+    pub(crate) fn place_of(&self, path: PathId, mut visit: impl FnMut(*const u8, usize)) {
+        let (all, index) = match &self.used {
+            None => (&self.all, index(path)),
+            Some(used) => match used.places.get(index(path)) {
+                None | Some(0) => return,
+                Some(place) => (&used.known, usize::from(*place) - 1),
+            },
+        };
+        visit(all.as_ptr().wrapping_add(index).cast(), size_of::<Path>());
     }
 
     /// Returns the states that may differ from the default, in no particular order.
@@ -73,7 +86,7 @@ impl States {
         self.used.as_ref().expect("an existing path").find(path)
     }
 
-    #[cold]
+    #[inline(never)]
     fn find_or_make(&mut self, path: PathId) -> &mut Path {
         self.used.as_mut().expect("an existing path").find_or_make(path)
     }
@@ -105,16 +118,28 @@ impl IndexMut<PathId> for States {
 
 impl Used {
     fn find(&self, path: PathId) -> &Path {
-        self.places.get(&path).map_or(&self.unused, |place| &self.known[*place as usize])
+        match self.places.get(index(path)) {
+            None | Some(0) => &self.unused,
+            Some(place) => &self.known[usize::from(*place) - 1],
+        }
     }
 
     fn find_or_make(&mut self, path: PathId) -> &mut Path {
         assert!(index(path) < self.count, "path {} of {}", path.get(), self.count);
-        let place = *self.places.entry(path).or_insert_with(|| {
-            self.known.push(Path::default());
-            self.known.len() as u32 - 1
-        });
-        &mut self.known[place as usize]
+        match self.places.get(index(path)) {
+            None | Some(0) => self.make(path),
+            Some(place) => &mut self.known[usize::from(*place) - 1],
+        }
+    }
+
+    #[inline(never)]
+    fn make(&mut self, path: PathId) -> &mut Path {
+        if self.places.is_empty() {
+            self.places = vec![0; self.count];
+        }
+        self.known.push(Path::default());
+        self.places[index(path)] = self.known.len() as u16;
+        self.known.last_mut().expect("one was pushed")
     }
 }
 
