@@ -20,6 +20,8 @@ pub mod parallel;
 pub mod port;
 pub mod planning;
 pub mod probe;
+mod look_ahead;
+mod prefetch;
 mod progress;
 pub mod report;
 pub mod scenario;

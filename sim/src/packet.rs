@@ -6,6 +6,8 @@
 use braid_transport::{NicEpoch, Placement};
 use braid_wire::{Ack, Control, Credit, DataHeader, PathId};
 
+use crate::prefetch;
+
 /// The class of a packet, which a fabric may treat differently.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
@@ -195,6 +197,16 @@ impl Bodies {
         match packet.class {
             Class::Data => self.data.discard(packet.body),
             Class::Control => self.other.discard(packet.body),
+        }
+    }
+
+    /// Requests the body of a packet.
+    #[inline]
+    pub(crate) fn expect(&self, packet: &Packet) {
+        let place = packet.body.0 as usize;
+        match packet.class {
+            Class::Data => prefetch::element(&self.data.bodies, place),
+            Class::Control => prefetch::element(&self.other.bodies, place),
         }
     }
 

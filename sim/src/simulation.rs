@@ -5,6 +5,7 @@ use std::fmt;
 use crate::events::{Due, Event, Events, Taken};
 use crate::fabric::{Advance, Fabric, NetworkConfig};
 use crate::host::{Failed, HostConfig, Hosts, News};
+use crate::look_ahead::LookAhead;
 use crate::packet::Packet;
 use crate::progress::Progress;
 use crate::time::{Ps, Rate};
@@ -148,6 +149,7 @@ pub struct Simulation {
     unfinished: usize,
     /// Number of events handled.
     handled: u64,
+    pub(crate) look_ahead: LookAhead,
 }
 
 impl Simulation {
@@ -160,6 +162,7 @@ impl Simulation {
             MessageSpan { posted: Ps::NEVER, delivered: Ps::NEVER, acknowledged: Ps::NEVER };
         let count = workload.messages.len();
         let mut run = Simulation {
+            look_ahead: LookAhead::new(&fabric, &hosts),
             events: Events::new(),
             fabric,
             hosts,
@@ -220,6 +223,7 @@ impl Simulation {
             return Err(RunError::TimeLimit { unfinished: self.left(), limit: self.limit });
         }
         self.handled += 1;
+        self.look_ahead.look(due, &self.events, &self.fabric, &self.hosts);
         match due {
             Due::Sent(frame) => {
                 let packet = *self.events.frame(frame);

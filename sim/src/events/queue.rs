@@ -321,6 +321,27 @@ impl<E: Copy, F: Copy> EventQueue<E, F> {
         &self.lanes[id.lane].ring[id.index].frame
     }
 
+    /// Returns the frame that will be sent `count` frames after one of the same lane that has just
+    /// come due, if it is on its way.
+    #[inline(always)]
+    pub fn sent_after(&self, id: FrameId, count: u64) -> Option<&F> {
+        self.after_frame(id, SENT, count)
+    }
+
+    /// Returns the frame that will arrive `count` frames after one of the same lane that has just
+    /// come due, if it is on its way.
+    #[inline(always)]
+    pub fn arrived_after(&self, id: FrameId, count: u64) -> Option<&F> {
+        self.after_frame(id, ARRIVED, count)
+    }
+
+    #[inline(always)]
+    fn after_frame(&self, id: FrameId, end: usize, count: u64) -> Option<&F> {
+        let lane = &self.lanes[id.lane];
+        let position = lane.next[end] + (count - 1);
+        (position < lane.end).then(|| &lane.ring[lane.place(position)].frame)
+    }
+
     /// Removes and returns what [`EventQueue::advance`] has not named.
     #[inline(never)]
     pub fn take(&mut self) -> Option<Taken<E, F>> {

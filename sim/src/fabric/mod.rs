@@ -2,12 +2,14 @@
 //!
 //! A packet is in the queue of a port, on a link, or gone: delivered, or dropped and accounted for.
 
+mod ahead;
 mod buffer;
 mod config;
 mod forward;
 mod ledger;
 mod pause;
 
+pub(crate) use ahead::Ahead;
 pub use config::{Buffer, Marking, NetworkConfig, Pause, When};
 pub use ledger::{Ledger, Loss};
 

@@ -5,6 +5,7 @@
 //! whenever its link is free. So no packet queues in front of a link while the protocol could still
 //! hold it back.
 
+mod ahead;
 mod config;
 mod credit;
 mod data_path;

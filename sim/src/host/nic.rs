@@ -44,6 +44,11 @@ impl Nic {
         let (load, credit) = (NicLoad::default(), CreditQueue::new(grant));
         Nic { port, ready: VecDeque::new(), next_data: Ps::ZERO, wake: Ps::NEVER, load, credit }
     }
+
+    /// Returns the end whose turn is next.
+    pub(super) fn next(&self) -> Option<EndId> {
+        self.ready.front().copied()
+    }
 }
 
 /// Creates the interfaces of a fabric. `grant`: bytes of a grant of credit.

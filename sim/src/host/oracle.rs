@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use crate::prefetch;
 use crate::workload::Workload;
 
 /// The state of all deliveries.
@@ -44,6 +45,12 @@ impl Deliveries {
     pub(crate) fn post(&mut self, message: u32) {
         let queue = self.messages[message as usize].queue;
         self.open[queue as usize].push_back(message);
+    }
+
+    /// Requests the account of a message.
+    #[inline]
+    pub(crate) fn expect(&self, message: u32) {
+        prefetch::element(&self.messages, message as usize);
     }
 
     /// Records that payload of a message was placed.

@@ -11,6 +11,7 @@ use rand_pcg::Pcg64Mcg;
 
 use super::data_path::Interfaces;
 use super::{HostConfig, Paths, Sharing};
+use crate::prefetch;
 use crate::topology::{EqualCostRoutes, Routes, Tier, Topology, Uplinks};
 
 /// The path sets of a run.
@@ -166,6 +167,15 @@ impl PathSets {
         let set = PathSet::growing(self.policy, count, self.rng.random())
             .expect("the scenario was checked");
         if self.health { set } else { set.without_health() }
+    }
+
+    /// Requests a path set.
+    pub(crate) fn expect(&self, index: u32) {
+        prefetch::element(&self.sets, index as usize);
+    }
+
+    pub(crate) fn get(&self, index: u32) -> &Rails {
+        &self.sets[index as usize]
     }
 
     pub(crate) fn get_mut(&mut self, index: u32) -> &mut Rails {

@@ -149,6 +149,12 @@ impl Port {
         }
     }
 
+    /// Returns the place of the first packet that waits, control before data.
+    #[inline(always)]
+    pub(crate) fn first(&self) -> usize {
+        if self.control.is_empty() { self.data.first() } else { self.control.first() }
+    }
+
     /// Returns the last packet in the data queue.
     pub(crate) fn last_data<'a>(&self, waiting: &'a mut Waiting) -> Option<&'a mut Packet> {
         self.data.last(waiting)

@@ -6,6 +6,7 @@
 //! of it.
 
 use crate::packet::Packet;
+use crate::prefetch;
 
 /// The packets in all queues.
 #[derive(Clone, Debug)]
@@ -55,6 +56,12 @@ impl Queue {
         self.first == NONE
     }
 
+    /// Returns the place of the first packet; none if no packet waits.
+    #[inline(always)]
+    pub(crate) fn first(self) -> usize {
+        self.first as usize
+    }
+
     /// Removes and returns the first packet.
     ///
     /// # Panics
@@ -80,6 +87,12 @@ impl Waiting {
     /// Creates an empty store.
     pub(crate) fn new() -> Waiting {
         Waiting { places: Vec::new(), free: NONE }
+    }
+
+    /// Requests a place.
+    #[inline(always)]
+    pub(crate) fn expect(&self, place: usize) {
+        prefetch::element(&self.places, place);
     }
 
     #[inline(always)]

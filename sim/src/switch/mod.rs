@@ -22,6 +22,7 @@ pub use offer::Offer;
 pub use port_policy::{CustomPolicy, PortPolicy, PortPolicyFactory, PortRng};
 pub use themis::ThemisMemory;
 
+use crate::packet::Packet;
 use crate::time::Ps;
 use crate::topology::{PortId, Tier, Topology};
 
@@ -179,6 +180,12 @@ impl Chooser {
             Some(hash) if !offer.packet.is_data() => hash.hashed(offer),
             _ => self.policy.choose(offer, &mut self.rng),
         }
+    }
+
+    /// Returns the port that it will choose, if that is certain.
+    #[inline]
+    pub(crate) fn foresee(&self, packet: &Packet, ports: &[PortId]) -> Option<PortId> {
+        self.policy.foresee(packet, ports)
     }
 
     /// Resets state that depends on the sets of equal routes.

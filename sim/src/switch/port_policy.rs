@@ -6,6 +6,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::offer::Offer;
+use crate::packet::Packet;
 use crate::topology::{PortId, Topology};
 
 /// The choice of a switch among equal routes, with its state.
@@ -42,6 +43,12 @@ pub trait PortPolicy: fmt::Debug + Send {
     /// Chooses one of the offered ports for a packet. Called for each packet with two or more equal
     /// routes.
     fn choose(&mut self, offer: &Offer<'_>, rng: &mut PortRng) -> PortId;
+
+    /// Returns the port that [`PortPolicy::choose`] will return for a packet, if that is certain.
+    /// The simulator may prefetch the port. Nothing else depends on this.
+    fn foresee(&self, _packet: &Packet, _ports: &[PortId]) -> Option<PortId> {
+        None
+    }
 
     /// Resets state that depends on the sets of equal routes, because routing has changed them.
     fn on_routes_changed(&mut self) {}

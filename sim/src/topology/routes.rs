@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use super::equal_cost::Uplinks;
 use super::{Node, PortId, Topology};
+use crate::prefetch;
 
 /// All equal-cost next hops: for each switch and destination edge, a group of ports. Every packet
 /// looks up a group at every switch, so a lookup is a few reads. The table that grows with the
@@ -114,6 +115,13 @@ impl Routes {
                 Node::Switch(next) => switch = next,
             }
         }
+    }
+
+    /// Requests the entries for [`Routes::towards`].
+    #[inline(always)]
+    pub(crate) fn expect(&self, switch: u32, nic: u32) {
+        let (edge, _) = self.nics[nic as usize];
+        prefetch::element(&self.towards, (switch * self.edges + edge) as usize);
     }
 
     /// Returns the ports of a switch that lead to an interface; empty if there is no route.

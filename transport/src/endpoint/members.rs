@@ -169,6 +169,20 @@ impl Endpoint {
         &self.members[slot.0 as usize].as_ref().expect("an occupied slot").qp
     }
 
+    /// Visits the places in memory of a queue pair's state, for drivers with so many endpoints that
+    /// they prefetch them. `depth`: 0 for the queue pair itself, 1 for what it points to, 2 for
+    /// what that points to. Each is found by reading the one before.
+    #[inline]
+    pub fn state_of(&self, slot: QpSlot, depth: u8, visit: impl FnMut(*const u8, usize)) {
+        let mut visit = visit;
+        if depth == 0 {
+            let member = self.members.as_ptr().wrapping_add(slot.0 as usize);
+            visit(member.cast(), size_of::<Option<Member>>());
+        } else if let Some(Some(member)) = self.members.get(slot.0 as usize) {
+            member.qp.state_of(depth, visit);
+        }
+    }
+
     pub(super) fn qp_mut(&mut self, slot: QpSlot) -> &mut ConnectedQp {
         &mut self.members[slot.0 as usize].as_mut().expect("an occupied slot").qp
     }

@@ -67,6 +67,18 @@ impl ConnectedQp {
         self.qp
     }
 
+    /// See [`crate::Endpoint::state_of`].
+    #[inline]
+    pub(crate) fn state_of(&self, depth: u8, mut visit: impl FnMut(*const u8, usize)) {
+        if depth == 1 {
+            visit(std::ptr::from_ref(&*self.streams).cast(), size_of::<Streams>());
+        } else {
+            self.streams.requests.stream.window.rings(&mut visit);
+            self.streams.requests.stream.subflows.current().cc.state_of(&mut visit);
+            self.streams.from_requests.rings(&mut visit);
+        }
+    }
+
     /// Changes the state. RESET is not possible, because the queue pair has to leave its endpoint
     /// first.
     pub(crate) fn modify(&mut self, to: QpState) -> Result<(), StateError> {

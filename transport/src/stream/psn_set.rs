@@ -20,6 +20,11 @@ impl PsnSet {
         PsnSet { base, words: VecDeque::new() }
     }
 
+    /// Visits the place in memory of the first word.
+    pub(crate) fn rings(&self, mut visit: impl FnMut(*const u8, usize)) {
+        visit(self.words.as_slices().0.as_ptr().cast(), size_of::<u64>());
+    }
+
     /// Whether any of these PSNs, which were not forgotten, is in the set.
     #[inline]
     pub(crate) fn has_any(&self, psns: PsnRun) -> bool {

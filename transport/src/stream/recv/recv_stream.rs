@@ -91,6 +91,12 @@ impl RecvStream {
         }
     }
 
+    /// Visits the places in memory of what has arrived, and of the first effect.
+    pub(crate) fn rings(&self, mut visit: impl FnMut(*const u8, usize)) {
+        visit(self.events.as_slices().0.as_ptr().cast(), size_of::<(Psn, Effect)>());
+        self.arrived.rings(visit);
+    }
+
     pub(crate) fn stream(&self) -> Stream {
         self.stream
     }

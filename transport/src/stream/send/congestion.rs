@@ -61,6 +61,11 @@ pub(crate) struct Congestion {
 }
 
 impl Congestion {
+    /// Visits the place in memory of the controller's first fields.
+    pub(crate) fn state_of(&self, mut visit: impl FnMut(*const u8, usize)) {
+        visit(std::ptr::from_ref(&*self.controller).cast(), 8);
+    }
+
     pub(crate) fn new(config: &QpConfig, remote: &Remote) -> Self {
         let packet_bytes = Segment::wire_len(remote.mtu);
         let controller =

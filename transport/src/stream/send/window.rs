@@ -112,6 +112,15 @@ impl Window {
         }
     }
 
+    /// Visits the places in memory of the first and the last segment, and of the set.
+    pub(crate) fn rings(&self, mut visit: impl FnMut(*const u8, usize)) {
+        let (front, back) = self.segments.as_slices();
+        visit(front.as_ptr().cast(), size_of::<Segment>());
+        let last = if back.is_empty() { front } else { back };
+        visit(last.as_ptr().wrapping_add(last.len()).cast(), size_of::<Segment>());
+        self.acked.rings(visit);
+    }
+
     /// The lowest PSN that is not acknowledged (SND.UNA in TCP).
     pub(crate) fn una(&self) -> Psn {
         self.una
