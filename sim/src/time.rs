@@ -115,6 +115,12 @@ impl Rate {
         Ps((bytes as u64 * 8_000_000_000_000 + self.0 / 2) / self.0)
     }
 
+    /// Returns the number of bytes that a link carries in a span, rounded up.
+    pub fn bytes_in(self, span: Ps) -> u64 {
+        let bits = u128::from(span.0) * u128::from(self.0);
+        u64::try_from(bits.div_ceil(8_000_000_000_000)).unwrap_or(u64::MAX)
+    }
+
     /// Returns the serialisation time for any number of bytes.
     pub fn time_for_long(self, bytes: u64) -> Ps {
         let bits = u128::from(bytes) * 8_000_000_000_000;
@@ -131,6 +137,8 @@ mod tests {
         assert_eq!(Rate::from_gbps(800).time_for(4158), Ps(41_580));
         assert_eq!(Rate::from_gbps(25).time_for(1500), Ps(480_000));
         assert_eq!(Rate::from_gbps(3).time_for(1), Ps(2_667));
+        assert_eq!(Rate::from_gbps(800).bytes_in(Ps(41_580)), 4158);
+        assert_eq!(Rate::from_gbps(3).bytes_in(Ps(2_667)), 2, "rounded up");
         assert_eq!(Rate::from_gbps(100).time_for_long(1 << 40), Ps(87_960_930_222_080));
     }
 

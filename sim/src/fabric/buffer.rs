@@ -81,6 +81,9 @@ impl Fabric {
         if self.config.trim && (packet.class == Class::Control || packet.trimmed) {
             return true; // a trimmed header always has room, because it reports the loss
         }
+        if self.config.pause.is_some() {
+            return self.has_lossless_room(switch, packet);
+        }
         let queued = self.ports[port.index()].bytes;
         match self.config.buffer {
             Buffer::PerPort { bytes: room } => queued + bytes <= room,

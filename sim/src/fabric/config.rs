@@ -10,13 +10,15 @@ use crate::time::Rate;
 /// The buffers of a switch.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Buffer {
-    /// Each port has a buffer of its own.
+    /// Each port has a buffer of its own. With pause frames it holds what has arrived by the port's
+    /// link, otherwise what leaves by it.
     PerPort {
         /// Bytes.
         bytes: u64,
     },
     /// All ports of a switch share one buffer. A queue may use up to `alpha` times the free part
-    /// (dynamic threshold, Choudhury and Hahne).
+    /// (dynamic threshold, Choudhury and Hahne). With pause frames this limits what has arrived by
+    /// each link instead, and pauses the link instead of dropping.
     Shared {
         /// Bytes per switch.
         bytes: u64,
@@ -69,10 +71,15 @@ impl Marking {
 }
 
 /// Priority flow control: a switch pauses a neighbour that sends to it, per incoming link.
+///
+/// A part of the buffer is kept for what still arrives by each link after it was paused, as in
+/// switches: the headroom, twice the bytes that the link holds and two frames. So no packet is lost
+/// for want of room, unless the buffer is smaller than that.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Pause {
-    /// A link is paused when more than this many of its bytes are in the switch. With a shared
-    /// buffer, `alpha` times the free part counts if that is less.
+    /// A link is paused when more than this many of its bytes are in the switch. What the buffer
+    /// allows counts if that is less: with a shared one `alpha` times the free part without
+    /// headroom, otherwise the port's part without headroom.
     pub stop: u64,
     /// The link resumes when no more than this many bytes are left.
     pub go: u64,

@@ -65,6 +65,8 @@ struct Unreported {
 struct Switch {
     /// Bytes in all queues of the switch.
     used: u64,
+    /// Bytes of the buffer that are kept for what arrives by links that were paused.
+    headroom: u64,
     /// Present only if the policy needs one.
     gate: Option<Box<Gate>>,
     chooser: Chooser,
@@ -107,10 +109,10 @@ impl Fabric {
                 let (policy, hashed) = (&config.policy, config.control_hashed);
                 let chooser = Chooser::new(policy, hashed, &topology, switch, rng.random());
                 let gate = Gate::new(policy, &topology, switch, rng.random()).map(Box::new);
-                Switch { used: 0, gate, chooser }
+                Switch { used: 0, headroom: 0, gate, chooser }
             })
             .collect();
-        Fabric {
+        let mut fabric = Fabric {
             topology,
             config,
             ports,
@@ -125,7 +127,9 @@ impl Fabric {
             actions: Vec::new(),
             busy: 0,
             rng,
-        }
+        };
+        fabric.keep_headroom();
+        fabric
     }
 
     /// Starts to send the port's first packet, if the port is idle and may send.
@@ -245,6 +249,7 @@ impl Fabric {
     /// Changes the speed of a link, from the next packet on.
     pub fn set_rate(&mut self, port: PortId, rate: crate::time::Rate) {
         self.ports[port.index()].set_rate(rate, &mut self.speeds);
+        self.keep_headroom();
     }
 
     /// Changes the probability, 0 to 1, that a packet on a link is lost.
@@ -280,9 +285,10 @@ impl Fabric {
             assert!(port.held == 0, "{} bytes left in the account of {id:?}", port.held);
             sent.packets += port.sent.packets;
             sent.bytes += port.sent.bytes;
+            let is_limited = !self.config.trim && self.config.pause.is_none();
             let room = match (self.config.buffer, port.from) {
-                (Buffer::PerPort { bytes }, Node::Switch(_)) if !self.config.trim => bytes,
-                (Buffer::Shared { bytes, .. }, Node::Switch(_)) if !self.config.trim => bytes,
+                (Buffer::PerPort { bytes }, Node::Switch(_)) if is_limited => bytes,
+                (Buffer::Shared { bytes, .. }, Node::Switch(_)) if is_limited => bytes,
                 _ => u64::MAX,
             };
             assert!(port.max_bytes <= room, "{} bytes were in {id:?}", port.max_bytes);

@@ -1,10 +1,14 @@
 //! Priority flow control (IEEE 802.1Qbb): a switch pauses the links that fill its buffer.
+//!
+//! What has arrived by a link counts, not what waits in a queue. If a queue could drop what its
+//! links were not yet paused for, a network with pause frames would lose packets: many links that
+//! feed one queue each hold a small part of it.
 
 use crate::events::{Event, Events};
 use crate::packet::Packet;
-use crate::topology::PortId;
+use crate::topology::{Node, PortId};
 
-use super::{Buffer, Fabric};
+use super::{Buffer, Fabric, Switch};
 
 impl Fabric {
     /// Charges a packet that has arrived to the account of its incoming link.
@@ -16,7 +20,7 @@ impl Fabric {
         }
         let ingress = PortId(packet.ingress);
         let bytes = u64::from(packet.bytes);
-        let limit = self.pause_limit(switch, pause.stop);
+        let limit = self.pause_limit(switch, ingress, pause.stop);
         let it = &mut self.ports[ingress.index()];
         it.held += bytes;
         if it.held > limit && !it.pause_sent {
@@ -34,7 +38,7 @@ impl Fabric {
             return;
         }
         let ingress = PortId(gone.came_by);
-        let limit = self.pause_limit(switch, pause.stop).min(pause.go);
+        let limit = self.pause_limit(switch, ingress, pause.stop).min(pause.go);
         let it = &mut self.ports[ingress.index()];
         it.held -= u64::from(gone.bytes);
         if it.pause_sent && it.held <= limit {
@@ -51,12 +55,52 @@ impl Fabric {
         }
     }
 
-    fn pause_limit(&self, switch: u32, stop: u64) -> u64 {
+    /// Returns whether the buffer of a switch that pauses its neighbours has room. Only data counts,
+    /// because pause frames stop nothing else.
+    pub(super) fn has_lossless_room(&self, switch: u32, packet: &Packet) -> bool {
+        let bytes = u64::from(packet.bytes);
         match self.config.buffer {
-            Buffer::PerPort { .. } => stop,
+            _ if !packet.is_data() || packet.ingress == u32::MAX => true,
+            Buffer::PerPort { bytes: room } => {
+                self.ports[packet.ingress as usize].held + bytes <= room
+            }
+            Buffer::Shared { bytes: room, .. } => {
+                self.switches[switch as usize].used + bytes <= room
+            }
+        }
+    }
+
+    fn pause_limit(&self, switch: u32, ingress: PortId, stop: u64) -> u64 {
+        match self.config.buffer {
+            Buffer::PerPort { bytes } => {
+                stop.min(bytes.saturating_sub(self.ports[ingress.index()].headroom))
+            }
             Buffer::Shared { bytes, alpha } => {
-                let free = bytes.saturating_sub(self.switches[switch as usize].used);
+                let Switch { used, headroom, .. } = self.switches[switch as usize];
+                let free = bytes.saturating_sub(headroom).saturating_sub(used);
                 stop.min((alpha * free as f64) as u64)
+            }
+        }
+    }
+
+    /// Computes the headroom of all links and switches, again after the speed of a link has changed.
+    ///
+    /// Headroom is what may arrive by a link after its bytes in the switch were found to be at their
+    /// limit: the frame that exceeds it, what the link holds, what is sent until the pause frame has
+    /// crossed it, and the frame that is being sent then. A link that has become slower still holds
+    /// what it has sent before.
+    pub(super) fn keep_headroom(&mut self) {
+        if self.config.pause.is_none() {
+            return;
+        }
+        let frame = u64::from(self.config.frames.header) + u64::from(self.config.frames.payload);
+        // One more frame: the one that exceeds the buffer without headroom.
+        self.switches.iter_mut().for_each(|switch| switch.headroom = frame);
+        for (port, link) in self.ports.iter_mut().zip(&self.links) {
+            if let Node::Switch(switch) = link.to {
+                let bytes = 2 * port.rate.bytes_in(port.delay) + 2 * frame;
+                port.headroom = bytes.max(port.headroom);
+                self.switches[switch as usize].headroom += port.headroom;
             }
         }
     }

@@ -47,6 +47,8 @@ pub struct Port {
     pub(crate) pause_sent: bool,
     /// Bytes that arrived by this link and are still in the switch behind it.
     pub(crate) held: u64,
+    /// Bytes of the buffer behind the link that are kept for what arrives after a pause frame.
+    pub(crate) headroom: u64,
     /// The link's speed.
     pub rate: Rate,
     /// Propagation delay.
@@ -95,6 +97,7 @@ impl Port {
             rate,
             delay: cable.delay,
             held: 0,
+            headroom: 0,
             pause_sent: false,
         }
     }

@@ -2,6 +2,7 @@
 
 mod direct;
 mod goal;
+mod lossless;
 mod own_controller;
 mod own_path_policy;
 mod own_switch_policy;
