@@ -58,19 +58,6 @@ impl States {
         (index(path) < self.count()).then(|| &self[path])
     }
 
-    /// Visits the place in memory of a path's state, as far as it can be found without reading it.
-    #[inline]
-    pub(crate) fn place_of(&self, path: PathId, mut visit: impl FnMut(*const u8, usize)) {
-        let (all, index) = match &self.used {
-            None => (&self.all, index(path)),
-            Some(used) => match used.places.get(index(path)) {
-                None | Some(0) => return,
-                Some(place) => (&used.known, usize::from(*place) - 1),
-            },
-        };
-        visit(all.as_ptr().wrapping_add(index).cast(), size_of::<Path>());
-    }
-
     /// Returns the states that may differ from the default, in no particular order.
     pub(crate) fn known(&self) -> &[Path] {
         self.used.as_ref().map_or(&self.all, |used| &used.known)

@@ -7,11 +7,11 @@
 use crate::events::{Due, Events};
 use crate::fabric::{Ahead, Fabric};
 use crate::host::Hosts;
-use crate::packet::{Class, EndId};
+use crate::packet::EndId;
 
 /// Frames of the same kind between an event and the steps for a later one, from the first step to
 /// the last.
-const STEPS: [u64; 4] = [44, 36, 28, 20];
+const STEPS: [u64; 3] = [36, 28, 20];
 
 /// The state of looking ahead.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl LookAhead {
         if !self.is_on {
             return;
         }
-        let [first, second, third, fourth] = STEPS;
+        let [first, second, third] = STEPS;
         let soon = match due {
             Due::Sent(frame) => {
                 if let Some(frame) = events.sent_after(frame, first) {
@@ -72,12 +72,6 @@ impl LookAhead {
                     && fabric.expect_join(frame) == Ahead::Nic
                 {
                     hosts.expect_sets(frame, fabric);
-                }
-                if let Some(frame) = events.arrived_after(frame, fourth)
-                    && frame.class == Class::Control
-                    && fabric.reaches(frame) == Ahead::Nic
-                {
-                    hosts.expect_path(frame);
                 }
                 soon
             }

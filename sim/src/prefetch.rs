@@ -23,7 +23,10 @@ pub(crate) fn bytes(start: *const u8, count: usize) {
 
 #[inline(always)]
 fn byte(address: usize) {
-    prefetch_index(ORIGIN, address.wrapping_sub(ORIGIN.as_ptr().addr()));
+    // The same reference in both places: the array itself would be copied, and the copy would be
+    // elsewhere.
+    let origin: &[u8] = &ORIGIN;
+    prefetch_index(origin, address.wrapping_sub(origin.as_ptr().addr()));
 }
 
 /// Requests all lines of a value.

@@ -76,13 +76,6 @@ impl From<PathSet> for Rails {
 }
 
 impl Rails {
-    /// Visits the place in memory of the state of a path of rail 0, as far as it can be found
-    /// without reading it. Drivers with very many path sets prefetch it.
-    #[inline]
-    pub fn place_of(&self, path: PathId, visit: impl FnMut(*const u8, usize)) {
-        self.first.paths.paths.states.place_of(path, visit);
-    }
-
     /// Creates rail 0 with the paths `first`, and each further rail with its paths.
     ///
     /// A further rail is used once the peer has echoed the stamp beside its paths in a PONG. The

@@ -72,9 +72,9 @@ impl Marking {
 
 /// Priority flow control: a switch pauses a neighbour that sends to it, per incoming link.
 ///
-/// A part of the buffer is kept for what still arrives by each link after it was paused, as in
-/// switches: the headroom, twice the bytes that the link holds and two frames. So no packet is lost
-/// for want of room, unless the buffer is smaller than that.
+/// A part of the buffer, the headroom, is kept for what still arrives by each link after it was
+/// paused: twice the bytes that the link holds, and two frames. So no packet is lost for want of
+/// room, unless the buffer is smaller than that.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Pause {
     /// A link is paused when more than this many of its bytes are in the switch. What the buffer

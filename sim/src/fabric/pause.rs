@@ -1,14 +1,13 @@
 //! Priority flow control (IEEE 802.1Qbb): a switch pauses the links that fill its buffer.
 //!
-//! What has arrived by a link counts, not what waits in a queue. If a queue could drop what its
-//! links were not yet paused for, a network with pause frames would lose packets: many links that
-//! feed one queue each hold a small part of it.
+//! What has arrived by a link counts, not what waits in a queue. Many links may feed one queue, and
+//! it would be full before any of them is paused.
 
 use crate::events::{Event, Events};
 use crate::packet::Packet;
 use crate::topology::{Node, PortId};
 
-use super::{Buffer, Fabric, Switch};
+use super::{Buffer, Fabric};
 
 impl Fabric {
     /// Charges a packet that has arrived to the account of its incoming link.
@@ -55,8 +54,8 @@ impl Fabric {
         }
     }
 
-    /// Returns whether the buffer of a switch that pauses its neighbours has room. Only data counts,
-    /// because pause frames stop nothing else.
+    /// Returns whether the buffer of a switch that pauses its neighbours has room. Only data
+    /// counts, because pause frames stop nothing else.
     pub(super) fn has_lossless_room(&self, switch: u32, packet: &Packet) -> bool {
         let bytes = u64::from(packet.bytes);
         match self.config.buffer {
@@ -76,19 +75,19 @@ impl Fabric {
                 stop.min(bytes.saturating_sub(self.ports[ingress.index()].headroom))
             }
             Buffer::Shared { bytes, alpha } => {
-                let Switch { used, headroom, .. } = self.switches[switch as usize];
-                let free = bytes.saturating_sub(headroom).saturating_sub(used);
+                let it = &self.switches[switch as usize];
+                let free = bytes.saturating_sub(it.headroom).saturating_sub(it.used);
                 stop.min((alpha * free as f64) as u64)
             }
         }
     }
 
-    /// Computes the headroom of all links and switches, again after the speed of a link has changed.
+    /// Computes the headroom of all links and switches, again after a link's speed has changed.
     ///
-    /// Headroom is what may arrive by a link after its bytes in the switch were found to be at their
-    /// limit: the frame that exceeds it, what the link holds, what is sent until the pause frame has
-    /// crossed it, and the frame that is being sent then. A link that has become slower still holds
-    /// what it has sent before.
+    /// Headroom is what may arrive by a link whose bytes are at their limit. That is the frame that
+    /// exceeds the limit, what the link holds, and what is sent until the pause frame has crossed
+    /// it. The frame that is being sent at that time ends. A link that has become slower still
+    /// holds what it has sent before.
     pub(super) fn keep_headroom(&mut self) {
         if self.config.pause.is_none() {
             return;

@@ -5,7 +5,6 @@
 //! whenever its link is free. So no packet queues in front of a link while the protocol could still
 //! hold it back.
 
-mod ahead;
 mod config;
 mod credit;
 mod data_path;
@@ -32,6 +31,7 @@ use braid_transport::{OooDegrees, QpCounters};
 
 use self::direct::NicQps;
 use self::end::EndSettings;
+use self::memory::message_at;
 use self::nic::Nic;
 use self::nvlink::NvLinks;
 use self::oracle::Deliveries;
@@ -39,6 +39,7 @@ use self::paths::PathSets;
 use self::waits::TimeoutWaits;
 use crate::fabric::Fabric;
 use crate::packet::{EndId, Packet};
+use crate::prefetch;
 use crate::time::Ps;
 use crate::topology::Topology;
 use crate::workload::Workload;
@@ -182,5 +183,46 @@ impl Hosts {
         let degrees = in_use.filter_map(|protocol| protocol.qp().ooo_degrees());
         degrees.for_each(|degrees| all.merge(degrees));
         all
+    }
+
+    /// Returns the end that an interface will ask next for a packet.
+    #[inline]
+    pub(crate) fn next_of(&self, nic: u32) -> Option<EndId> {
+        self.nics[nic as usize].next()
+    }
+
+    /// Requests an interface.
+    #[inline(always)]
+    pub(crate) fn expect_interface(&self, nic: u32) {
+        prefetch::element(&self.nics, nic as usize);
+    }
+
+    /// Requests the path set of an acknowledged end, or the account of a message. Its body and its
+    /// end have been requested.
+    #[inline]
+    pub(crate) fn expect_sets(&self, frame: &Packet, fabric: &Fabric) {
+        match fabric.bodies.data(frame) {
+            Some((header, _)) => self.deliveries.expect(message_at(header.address)),
+            None => self.sets.expect(self.ends[frame.end as usize].paths),
+        }
+    }
+
+    /// Requests a part of an end. Each step reads what the step before has requested.
+    #[inline(always)]
+    pub(crate) fn expect(&self, id: EndId, step: u8) {
+        let end = &self.ends[id.index()];
+        if step == 0 {
+            return prefetch::value(end);
+        }
+        let Some(protocol) = end.in_use() else { return };
+        match step {
+            1 => prefetch::value(protocol),
+            2 => {
+                self.sets.expect(end.paths);
+                protocol.endpoint.state_of(protocol.slot, 0, prefetch::bytes);
+            }
+            3 => protocol.endpoint.state_of(protocol.slot, 1, prefetch::bytes),
+            _ => protocol.endpoint.state_of(protocol.slot, 2, prefetch::bytes),
+        }
     }
 }

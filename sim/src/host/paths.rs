@@ -174,10 +174,6 @@ impl PathSets {
         prefetch::element(&self.sets, index as usize);
     }
 
-    pub(crate) fn get(&self, index: u32) -> &Rails {
-        &self.sets[index as usize]
-    }
-
     pub(crate) fn get_mut(&mut self, index: u32) -> &mut Rails {
         &mut self.sets[index as usize]
     }
