@@ -1,7 +1,7 @@
 //! `nccl/gpu-test.py` without a GPU: a stub of torch runs the collectives through the plugin.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -30,6 +30,16 @@ impl Drop for Folder {
 fn plugin() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     test.with_file_name("libnccl_net_braid.so")
+}
+
+/// Links the plugin into a folder without a `braid-perf`, which the target folder may have.
+fn plugin_alone(folder: &Path) -> PathBuf {
+    let alone = folder.join("plugin");
+    fs::create_dir_all(&alone).unwrap();
+    let link = alone.join("libnccl_net_braid.so");
+    _ = fs::remove_file(&link);
+    symlink(plugin(), &link).unwrap();
+    link
 }
 
 /// Returns the command with a plugin, with sizes that take seconds. Its logs go to `logs`.
@@ -65,7 +75,7 @@ fn expect_failure(command: &mut Command, status: i32, line: &str) {
 fn right_results_pass_and_are_reported() {
     let folder = Folder::new("gpu-test-right");
     let json = folder.0.join("figures.json");
-    let mut command = gpu_test(&plugin(), &folder.0);
+    let mut command = gpu_test(&plugin_alone(&folder.0), &folder.0);
     let output = run(command.arg("--json").arg(&json));
     let (tables, said) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{said}\n{tables}");
@@ -103,7 +113,7 @@ fn braid_perf(name: &str, lines: &str) -> (Folder, PathBuf) {
 
 /// A command that moves memory of a GPU only.
 fn memory_test(perf: &Path, logs: &Path) -> Command {
-    let mut command = gpu_test(&plugin(), logs);
+    let mut command = gpu_test(&plugin_alone(logs), logs);
     command.args(["--limit", "5", "--only", "memory", "--perf"]).arg(perf);
     command
 }
@@ -144,7 +154,7 @@ fn a_missing_braid_perf_is_named_where_it_was_asked_for() {
     let folder = Folder::new("gpu-test-memory-none");
     let missing = folder.0.join("braid-perf");
     expect_failure(&mut memory_test(&missing, &folder.0), 2, "it is no program; build it: cargo");
-    let mut command = gpu_test(&plugin(), &folder.0);
+    let mut command = gpu_test(&plugin_alone(&folder.0), &folder.0);
     let line = "name it by --perf, or build it: cargo build";
     expect_failure(command.args(["--only", "memory"]), 2, line);
 }
@@ -152,7 +162,7 @@ fn a_missing_braid_perf_is_named_where_it_was_asked_for() {
 /// Runs one check against a stub of NCCL with this fault.
 fn misbehave(how: &str, check: &str, line: &str) {
     let folder = Folder::new(&format!("gpu-test-{how}"));
-    let mut command = gpu_test(&plugin(), &folder.0);
+    let mut command = gpu_test(&plugin_alone(&folder.0), &folder.0);
     command.args(["--max-bytes", "1K", "--limit", "10", "--only", check]);
     expect_failure(command.env("TORCH_STUB", how), 1, &format!("FAILED: {check}: {line}"));
 }
@@ -190,14 +200,22 @@ fn without_a_usable_gpu_nothing_is_tested() {
         ("no-gpu", "cannot test: torch 0.0-stub finds no GPU that it can use"),
         ("no-memory", "cannot test: a stub of a GPU has 1 MiB free, and this test needs"),
     ] {
-        expect_failure(gpu_test(&plugin(), &folder.0).env("TORCH_STUB", how), 2, line);
+        expect_failure(
+            gpu_test(&plugin_alone(&folder.0), &folder.0).env("TORCH_STUB", how),
+            2,
+            line,
+        );
     }
     let no_torch =
         "cannot test: torch does not start: ModuleNotFoundError: No module named 'torch'";
     // Hides a torch of this machine.
     let broken = folder.0.join("torch.py");
     fs::write(&broken, "raise ModuleNotFoundError(\"No module named 'torch'\")").unwrap();
-    expect_failure(gpu_test(&plugin(), &folder.0).env("PYTHONPATH", &folder.0), 2, no_torch);
+    expect_failure(
+        gpu_test(&plugin_alone(&folder.0), &folder.0).env("PYTHONPATH", &folder.0),
+        2,
+        no_torch,
+    );
 }
 
 #[test]
@@ -227,7 +245,7 @@ fn the_table_says_whether_mps_was_there() {
     {
         let folder = mps_control(status);
         let path = format!("{}:{}", folder.0.display(), std::env::var("PATH").unwrap());
-        let mut command = gpu_test(&plugin(), &folder.0);
+        let mut command = gpu_test(&plugin_alone(&folder.0), &folder.0);
         let output =
             run(command.args(["--max-bytes", "1K", "--only", "bandwidth"]).env("PATH", path));
         let tables = text(&output.stdout);
