@@ -72,6 +72,7 @@ const REPLY_WAIT: Duration = Duration::from_micros(50);
 
 const SECURITY: &str = "BRAID_SECURITY";
 const RAILS: &str = "BRAID_RAILS";
+const ROCE: &str = "BRAID_ROCE";
 
 /// The settings, by the name of the variable.
 const SETTINGS: &[(&str, Apply)] = &[
@@ -83,7 +84,7 @@ const SETTINGS: &[(&str, Apply)] = &[
     ("BRAID_CC", |s, v| set(&mut s.cc, parsed(v))),
     ("BRAID_LOSS_RECOVERY", |s, v| set(&mut s.recovery, parsed(v))),
     (RAILS, |s, v| set(&mut s.rails, parsed(v).map(|names: RailNames| names.devices))),
-    ("BRAID_ROCE", |s, v| set(&mut s.roce, roce(v))),
+    (ROCE, |s, v| set(&mut s.roce, roce(v))),
     ("BRAID_MTU", |s, v| set(&mut s.engine.mtu, number(v, 8..=65_400).map(Some))),
     ("BRAID_CRC", |s, v| set(&mut s.engine.crc, crc(v).map(Some))),
     // The key file is read at once, so that an error is known before anything opens.
@@ -119,12 +120,18 @@ impl Settings {
         Self::from_variables(environment::variable)?.checked()
     }
 
-    /// Checks the combination of settings. Packets of several rails arrive out of order, which
-    /// go-back-n does not accept.
+    /// Checks the combination of settings.
     fn checked(self) -> Result<Self, SettingError> {
+        self.check_rails()?;
+        self.check_roce()?;
+        Ok(self)
+    }
+
+    /// Packets of several rails arrive out of order, which go-back-n does not accept.
+    fn check_rails(&self) -> Result<(), SettingError> {
         let several = self.rails.iter().find(|rails| rails.len() > 1);
         match several.filter(|_| self.recovery == LossRecovery::GoBackN) {
-            None => Ok(self),
+            None => Ok(()),
             Some(rails) => Err(SettingError {
                 name: RAILS.to_owned(),
                 value: rails.join(","),
@@ -133,6 +140,24 @@ impl Settings {
                     .to_owned(),
             }),
         }
+    }
+
+    fn check_roce(&self) -> Result<(), SettingError> {
+        if self.roce != RoceUse::Always || self.engine.datapath.carries_roce() {
+            return Ok(());
+        }
+        Err(SettingError {
+            name: ROCE.to_owned(),
+            value: "always".to_owned(),
+            reason: "RoCEv2 takes UDP; leave out BRAID_DATAPATH".to_owned(),
+        })
+    }
+
+    /// Whether peers are spoken to that are not Braid. RoCEv2 takes UDP, and protects nothing, so
+    /// a program with keys does not speak it.
+    pub(crate) fn speaks_roce(&self) -> bool {
+        let carries = self.engine.datapath.carries_roce();
+        self.roce != RoceUse::Never && self.engine.security.is_none() && carries
     }
 
     /// Reads the settings as [`Settings::read`] does, and opens the log as `BRAID_LOG` says.
@@ -303,6 +328,22 @@ mod tests {
         assert!(error.contains("BRAID_SECURITY") && error.contains("BRAID_KEY_FILE"), "{error}");
         let off = |name: &str| (name == SECURITY).then(|| "off".into());
         assert!(Settings::from_variables(off).expect("it needs none").engine.security.is_none());
+    }
+
+    #[test]
+    fn roce_requires_udp() {
+        let given = |roce: &'static str, datapath: &'static str| {
+            let settings = Settings::from_variables(|name| match name {
+                ROCE => Some(roce.into()),
+                "BRAID_DATAPATH" => Some(datapath.into()),
+                _ => None,
+            });
+            settings.expect("both are known").checked().map(|settings| settings.speaks_roce())
+        };
+        assert!(given("always", "udp").unwrap() && given("auto", "auto").unwrap());
+        assert!(!given("auto", "tcp").unwrap() && !given("never", "udp").unwrap());
+        let refused = given("always", "tcp").unwrap_err().to_string();
+        assert_eq!(refused, "BRAID_ROCE is `always`: RoCEv2 takes UDP; leave out BRAID_DATAPATH");
     }
 
     #[test]

@@ -23,7 +23,7 @@ impl Factory for Auto {
         summary: "UDP sockets, and TCP connections to peers that UDP does not reach",
         medium: Medium::Network,
         protocols: &["UDP", "TCP"],
-        features: &[Feature::SecondAddress, Feature::Keys],
+        features: &[Feature::SecondAddress, Feature::Keys, Feature::Roce],
         programs: &[Program::Nccl, Program::DropIn],
     };
 

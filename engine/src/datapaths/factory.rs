@@ -56,6 +56,8 @@ pub(crate) enum Feature {
     SecondAddress,
     /// [`crate::EngineConfig::security`].
     Keys,
+    /// [`crate::QueuePair::connect_roce`].
+    Roce,
 }
 
 /// A program that offers only some of the datapaths.

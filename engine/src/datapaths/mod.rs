@@ -211,6 +211,11 @@ impl Datapath {
         self.info().protocols
     }
 
+    /// Whether queue pairs can speak plain RoCEv2 ([`crate::QueuePair::connect_roce`]).
+    pub fn carries_roce(&self) -> bool {
+        self.has(Feature::Roce)
+    }
+
     /// Whether the datapath has an optional feature.
     pub(crate) fn has(&self, feature: Feature) -> bool {
         self.info().features.contains(&feature)

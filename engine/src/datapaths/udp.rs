@@ -19,7 +19,7 @@ impl Factory for Udp {
         summary: "UDP sockets",
         medium: Medium::Network,
         protocols: &["UDP"],
-        features: &[Feature::Discovery, Feature::SecondAddress, Feature::Keys],
+        features: &[Feature::Discovery, Feature::SecondAddress, Feature::Keys, Feature::Roce],
         programs: &[Program::Nccl, Program::DropIn],
     };
 

@@ -53,8 +53,9 @@ pub unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn
         // SAFETY: the address is resolved, so the device is open.
         let open = &unsafe { Context::of(object.base.verbs) }?.open;
         let (security, device) = (open.security(), open.device);
+        let settings = Settings::load()?;
         let roce = match PortSpace::of(object.base.ps)? {
-            PortSpace::Tcp if security.is_none() => Settings::load()?.roce,
+            PortSpace::Tcp if security.is_none() && settings.speaks_roce() => settings.roce,
             _ => RoceUse::Never,
         };
         let shared = object.shared.clone();

@@ -31,9 +31,8 @@ pub unsafe extern "C" fn rdma_listen(id: *mut rdma_cm_id, _backlog: c_int) -> c_
         // SAFETY: by the caller's promise.
         let object = unsafe { Id::of(id) }?;
         let settings = Settings::load()?;
-        // RoCEv2 protects nothing, so a program with keys does not speak it.
         let needs_roce = settings.roce == RoceUse::Always;
-        let speaks_roce = settings.roce != RoceUse::Never && settings.engine.security.is_none();
+        let speaks_roce = settings.speaks_roce();
         let security = settings.engine.security.map(Arc::new);
         let port = object.shared.port();
         let listener = object.shared.connection().listen(port.as_deref())?;

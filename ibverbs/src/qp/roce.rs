@@ -86,8 +86,7 @@ impl QueuePair {
             RoceUse::Always | RoceUse::Auto => {}
         }
         let Some(at) = numbers::address(theirs) else { return OtherEnd::CertainlyRoce };
-        // RoCEv2 protects nothing, so an engine with a key does not speak it.
-        if settings.engine.security.is_some() {
+        if !settings.speaks_roce() {
             return OtherEnd::Braid;
         }
         let own = gid::address(&ibv_gid { raw: ours.gid });
