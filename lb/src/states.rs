@@ -73,7 +73,7 @@ impl States {
         self.used.as_ref().expect("an existing path").find(path)
     }
 
-    #[inline(never)]
+    #[cold]
     fn find_or_make(&mut self, path: PathId) -> &mut Path {
         self.used.as_mut().expect("an existing path").find_or_make(path)
     }
