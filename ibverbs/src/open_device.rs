@@ -27,6 +27,11 @@ impl OpenDevice {
         Ok(OpenDevice { device, events, settings, registry: Mutex::default() })
     }
 
+    /// The settings that it was opened with.
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     /// The keys of its connections.
     pub(crate) fn security(&self) -> Option<Security> {
         self.settings.engine.security.clone()

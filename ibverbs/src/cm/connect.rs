@@ -23,7 +23,7 @@ use super::threads::{run, wait_for_end};
 use crate::context::Context;
 use crate::errno::{self, Errno};
 use crate::messages::Link;
-use crate::settings::{RoceUse, Settings};
+use crate::settings::RoceUse;
 
 /// Connects to the listener at the resolved address. The program gets `RDMA_CM_EVENT_ESTABLISHED`,
 /// `.._REJECTED`, `.._UNREACHABLE` or `.._CONNECT_ERROR`. The queue pair of a rejected connection
@@ -53,9 +53,9 @@ pub unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn
         // SAFETY: the address is resolved, so the device is open.
         let open = &unsafe { Context::of(object.base.verbs) }?.open;
         let (security, device) = (open.security(), open.device);
-        let settings = Settings::load()?;
+        let settings = open.settings();
         let roce = match PortSpace::of(object.base.ps)? {
-            PortSpace::Tcp if security.is_none() && settings.speaks_roce() => settings.roce,
+            PortSpace::Tcp if settings.speaks_roce() => settings.roce,
             _ => RoceUse::Never,
         };
         let shared = object.shared.clone();
