@@ -2,10 +2,11 @@
 //! leaves the library.
 
 use std::ffi::c_int;
+use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
-use braid::{PostError, Uncancelled};
+use braid::{PostError, RoceError, Uncancelled};
 
 /// A value of `errno.h`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,6 +44,23 @@ impl From<PostError> for Errno {
     fn from(error: PostError) -> Self {
         match error {
             PostError::QueueFull { .. } | PostError::NoInlineMemory { .. } => Errno::NO_MEMORY,
+            _ => Errno::INVALID,
+        }
+    }
+}
+
+/// The value of a refused RoCEv2 connection, as drivers of NICs return it.
+impl From<&RoceError> for Errno {
+    fn from(error: &RoceError) -> Self {
+        match error {
+            RoceError::Port { source, .. } if source.kind() == ErrorKind::AddrInUse => {
+                Errno(libc::EADDRINUSE)
+            }
+            RoceError::Port { source, .. } | RoceError::Unreachable { source, .. } => {
+                Errno(source.raw_os_error().unwrap_or(libc::EIO))
+            }
+            RoceError::Datapath { .. } => Errno::UNSUPPORTED,
+            RoceError::Keyed => Errno(libc::EACCES),
             _ => Errno::INVALID,
         }
     }

@@ -6,11 +6,15 @@ use braid_verbs::abi::ibv_gid;
 
 /// The GID of an address.
 pub(crate) fn of(addr: IpAddr) -> ibv_gid {
-    let v6 = match addr {
+    ibv_gid { raw: mapped(addr).octets() }
+}
+
+/// The IPv6 address that is the GID of an address.
+pub(crate) fn mapped(addr: IpAddr) -> Ipv6Addr {
+    match addr {
         IpAddr::V4(v4) => v4.to_ipv6_mapped(),
         IpAddr::V6(v6) => v6,
-    };
-    ibv_gid { raw: v6.octets() }
+    }
 }
 
 /// The address of a GID. `None`: no host has the address.

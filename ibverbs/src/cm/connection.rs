@@ -77,9 +77,18 @@ impl Connection {
     /// Opens the link of an attempt. Returns false if the attempt was closed meanwhile, or another
     /// one has begun.
     pub(super) fn open(&mut self, attempt: &Arc<()>, link: &Arc<Link>) -> bool {
+        self.follow(attempt, Connection::Open(link.clone()))
+    }
+
+    /// Opens a connection to an end that is not Braid, as [`Connection::open`] does.
+    pub(super) fn open_roce(&mut self, attempt: &Arc<()>, link: &RoceLink) -> bool {
+        self.follow(attempt, Connection::Roce(link.clone()))
+    }
+
+    fn follow(&mut self, attempt: &Arc<()>, next: Connection) -> bool {
         let goes_on = matches!(self, Connection::Connecting(other) if Arc::ptr_eq(other, attempt));
         if goes_on {
-            *self = Connection::Open(link.clone());
+            *self = next;
         }
         goes_on
     }
@@ -103,15 +112,6 @@ impl Connection {
         if let Connection::Listening(_, all) = self {
             all.extend(services);
         }
-    }
-
-    /// Opens a connection to an end that is not Braid, as [`Connection::open`] does.
-    pub(super) fn open_roce(&mut self, attempt: &Arc<()>, link: &RoceLink) -> bool {
-        let goes_on = matches!(self, Connection::Connecting(other) if Arc::ptr_eq(other, attempt));
-        if goes_on {
-            *self = Connection::Roce(link.clone());
-        }
-        goes_on
     }
 
     /// Takes the request of an end that is not Braid, if one waits, as [`Connection::answer`] does.

@@ -4,11 +4,10 @@
 //! process; otherwise a probe finds out, which takes three seconds at most. After RTR the queue
 //! pair receives, so the peer may send as soon as the program tells it.
 
-use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use braid::{QpId, RoceError, RoceMtu, RoceRemote};
+use braid::{QpId, RoceMtu, RoceRemote};
 use braid_verbs::abi::ibv_gid;
 
 use super::attributes::Attributes;
@@ -55,7 +54,7 @@ impl QueuePair {
             Ok(()) => {}
             Err(error) if end == OtherEnd::CertainlyRoce || self.needs_roce() => {
                 tracing::error!(qp = self.number, %error, "no connection over RoCEv2");
-                return Err(errno_of(&error));
+                return Err(Errno::from(&error));
             }
             Err(error) => {
                 tracing::warn!(qp = self.number, %error,
@@ -123,27 +122,12 @@ impl QueuePair {
         let remote = self.roce_remote(new, to, theirs.number);
         self.engine.set_roce_sending(&remote).map_err(|error| {
             tracing::error!(qp = self.number, %error, "no sending over RoCEv2");
-            errno_of(&error)
+            Errno::from(&error)
         })
     }
 
     /// Whether the queue pair speaks plain RoCEv2.
     pub(super) fn is_roce(&self) -> bool {
         self.connection().is_roce
-    }
-}
-
-/// The errno value of a refused connection, as drivers of NICs return it.
-fn errno_of(error: &RoceError) -> Errno {
-    match error {
-        RoceError::Port { source, .. } if source.kind() == ErrorKind::AddrInUse => {
-            Errno(libc::EADDRINUSE)
-        }
-        RoceError::Port { source, .. } | RoceError::Unreachable { source, .. } => {
-            Errno(source.raw_os_error().unwrap_or(libc::EIO))
-        }
-        RoceError::Datapath { .. } => Errno::UNSUPPORTED,
-        RoceError::Keyed => Errno(libc::EACCES),
-        _ => Errno::INVALID,
     }
 }

@@ -20,6 +20,7 @@ use crate::peer::Peer;
 
 /// The local ack timeout of connections, unless the program sets one: 4.096 us * 2^16, 0.27 s.
 const ACK_TIMEOUT: u8 = 16;
+
 /// Connects to the listener at `to`. Reports `RDMA_CM_EVENT_ESTABLISHED`, or `.._CONNECT_RESPONSE`
 /// if the program connects its queue pair itself. `is_needed`: RoCEv2 is spoken to all peers.
 pub(in crate::cm) fn connect(

@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::ffi::c_int;
-use std::io;
 use std::net::IpAddr;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -238,12 +237,8 @@ impl OpenError {
     pub(super) fn errno(&self) -> c_int {
         match self {
             OpenError::Device(errno) => errno.0,
-            OpenError::Port(RoceError::Port { source, .. }) => match source.kind() {
-                io::ErrorKind::AddrInUse => libc::EADDRINUSE,
-                _ => source.raw_os_error().unwrap_or(libc::EIO),
-            },
             OpenError::Port(RoceError::Unreachable { .. }) => libc::EHOSTUNREACH,
-            OpenError::Port(_) => libc::EOPNOTSUPP,
+            OpenError::Port(error) => Errno::from(error).0,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Translation between the messages of the kernel's rdma_cm and those of this library.
 
 use std::ffi::c_int;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 use braid::{QpId, RoceMtu};
 use braid_wire::{
@@ -43,8 +43,8 @@ pub(super) fn request(
         counts: counts(limits, terms.retry_count),
         timeouts: TIMEOUTS,
         path: CmPath {
-            local: mapped(from.ip()),
-            remote: mapped(to.ip()),
+            local: gid::mapped(from.ip()),
+            remote: gid::mapped(to.ip()),
             mtu: terms.mtu as u8,
             traffic_class,
             hop_limit: HOP_LIMIT,
@@ -148,13 +148,6 @@ fn counts(limits: ConnectionLimits, retry_count: u8) -> CmCounts {
         flow_control: false,
         retry_count,
         rnr_retry_count: limits.rnr_retry_count.min(7),
-    }
-}
-
-fn mapped(ip: IpAddr) -> Ipv6Addr {
-    match ip {
-        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
-        IpAddr::V6(ip) => ip,
     }
 }
 
