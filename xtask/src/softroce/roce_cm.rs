@@ -86,27 +86,9 @@ impl CmProgram {
     /// Runs the program. Returns the line of its results.
     pub(super) fn run(self, pair: &Machines) -> Result<String, Failure> {
         let (server, client) = self.commands();
-        let said = match self.role {
-            Role::Client => {
-                let [said, _] =
-                    server::serve(pair, &server, Port::Rdma(self.port), &client, LIMIT)?;
-                said
-            }
-            Role::Server => {
-                let job = server::start(&pair.a, &server, ROCE, LIMIT)?;
-                match pair.b.must(&client, LIMIT) {
-                    Ok(said) => {
-                        job.wait()?.good("a", &server)?;
-                        said
-                    }
-                    Err(failure) => {
-                        let said = job.stop().map(|output| output.text).unwrap_or_default();
-                        return Err(Failure::new(format!(
-                            "{failure}\na: `{server}` said:\n{said}"
-                        )));
-                    }
-                }
-            }
+        let [said, _] = match self.role {
+            Role::Client => server::serve(pair, &server, Port::Rdma(self.port), &client, LIMIT)?,
+            Role::Server => server::serve_in_a(pair, &server, ROCE, &client, LIMIT)?,
         };
         match self.result {
             "" => Ok("data unchanged".to_owned()),

@@ -89,25 +89,11 @@ impl MixedProgram {
     /// Runs the program. Returns the line of its results.
     pub(super) fn run(self, pair: &Machines) -> Result<String, Failure> {
         let (own, theirs) = self.commands();
-        match self.role {
-            Role::Client => {
-                let [said, _] = server::serve(pair, &theirs, PORT, &format!("{own} {B}"), LIMIT)?;
-                line_with(&said, self.result)
-            }
-            Role::Server => {
-                let job = server::start(&pair.a, &own, PORT, LIMIT)?;
-                match pair.b.must(&format!("{theirs} {A}"), LIMIT) {
-                    Ok(said) => {
-                        job.wait()?.good("a", &own)?;
-                        line_with(&said, self.result)
-                    }
-                    Err(failure) => {
-                        let said = job.stop().map(|output| output.text).unwrap_or_default();
-                        Err(Failure::new(format!("{failure}\na: `{own}` said:\n{said}")))
-                    }
-                }
-            }
-        }
+        let [said, _] = match self.role {
+            Role::Client => server::serve(pair, &theirs, PORT, &format!("{own} {B}"), LIMIT)?,
+            Role::Server => server::serve_in_a(pair, &own, PORT, &format!("{theirs} {A}"), LIMIT)?,
+        };
+        line_with(&said, self.result)
     }
 
     /// The commands on the drop-in and on rxe. The GIDs of the IPv4 addresses have different

@@ -44,13 +44,34 @@ pub(super) fn serve(
     client: &str,
     limit: Duration,
 ) -> Result<[String; 2], Failure> {
-    let job = start(&pair.b, server, port, limit)?;
-    match pair.a.must(client, limit) {
-        Ok(text) => Ok([text, job.wait()?.good("b", server)?]),
+    serve_between((&pair.b, "b"), &pair.a, (server, port), client, limit)
+}
+
+/// As [`serve`], with the server in machine a and its client in machine b.
+pub(super) fn serve_in_a(
+    pair: &Machines,
+    server: &str,
+    port: Port,
+    client: &str,
+    limit: Duration,
+) -> Result<[String; 2], Failure> {
+    serve_between((&pair.a, "a"), &pair.b, (server, port), client, limit)
+}
+
+fn serve_between(
+    (here, name): (&Machine, &str),
+    there: &Machine,
+    (server, port): (&str, Port),
+    client: &str,
+    limit: Duration,
+) -> Result<[String; 2], Failure> {
+    let job = start(here, server, port, limit)?;
+    match there.must(client, limit) {
+        Ok(text) => Ok([text, job.wait()?.good(name, server)?]),
         // It is waited for, so that its port is free for the next one.
         Err(failure) => {
             let peer = job.stop().map(|output| output.text).unwrap_or_default();
-            Err(Failure::new(format!("{failure}\nb: `{server}` said:\n{peer}")))
+            Err(Failure::new(format!("{failure}\n{name}: `{server}` said:\n{peer}")))
         }
     }
 }
