@@ -1,7 +1,7 @@
 //! Priority flow control (IEEE 802.1Qbb): a switch pauses the links that fill its buffer.
 //!
-//! What has arrived by a link counts, not what waits in a queue. Many links may feed one queue, and
-//! it would be full before any of them is paused.
+//! The bytes that have arrived by a link count, not those that wait in a queue. Many links may feed
+//! one queue, and it would be full before any of them is paused.
 
 use crate::events::{Event, Events};
 use crate::packet::Packet;

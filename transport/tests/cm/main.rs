@@ -116,7 +116,7 @@ fn a_host_that_does_not_answer_is_given_up() {
     let mut world = World::new(5, Faults { loss: 1.0, ..NONE });
     world.run(Plan::default());
     assert_eq!(kinds(&world.events[0]), ["unreachable"]);
-    // It remembers the attempt for another minute.
+    // The connecting end remembers its attempt for another minute.
     let over = world.now.as_nanos() / 1_000_000_000;
     assert!((70..100).contains(&over), "over after {over} s");
     assert!(world.is_quiet());
