@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use braid::{
     Access, CcConfig, CompletionQueue, ConnectError, ConnectionRequest, Crc, DatapathOptions,
     Engine, EngineConfig, EngineError, Faults, Listener, Medium, MemFabric, MemoryRegion, PathsTo,
-    Progress, ProtectionDomain, QpOptions, QpState, QueuePair, RemoteRegion, Security, Status,
-    VerbsOptions, VerbsService,
+    Progress, ProtectionDomain, QpOptions, QpState, QueuePair, RejectReason, RemoteRegion,
+    Security, Status, VerbsOptions, VerbsService,
 };
 
 use crate::cli::Test;
@@ -372,10 +372,14 @@ impl Session {
     }
 }
 
-/// Returns whether the host says that no server listens.
+/// Returns whether the host, or an engine whose server is still starting, says that no server
+/// listens.
 fn is_absent(error: &ConnectError) -> bool {
-    matches!(error, ConnectError::Unreachable { source, .. }
-        if source.kind() == ErrorKind::ConnectionRefused)
+    match error {
+        ConnectError::Unreachable { source, .. } => source.kind() == ErrorKind::ConnectionRefused,
+        ConnectError::Rejected { reason, .. } => *reason == RejectReason::NotListening,
+        _ => false,
+    }
 }
 
 /// Checks the client's plan, which is untrusted input.

@@ -1,10 +1,12 @@
 //! A server for many clients, and clients that wait for their server.
 
 use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use braid::{Engine, EngineConfig};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -64,12 +66,23 @@ fn a_client_waits_for_a_server_that_is_started_later() {
     let port = 20_000 + std::process::id() % 10_000;
     let client = braid_perf(&format!("write-bw -n 50 --connect-timeout 60 127.0.0.1:{port}"));
     let mut client = Killed({ client }.spawn().expect("it starts"));
-    thread::sleep(Duration::from_millis(700));
-    assert!(client.0.try_wait().expect("it can be waited for").is_none(), "it does not wait");
+    still_waits(&mut client);
+    // The port is open before the server listens: its engine then rejects the client.
+    let bind = SocketAddr::from(([127, 0, 0, 1], port as u16));
+    let config = EngineConfig { bind, ..EngineConfig::default() };
+    let starting = Engine::new(config).expect("an engine");
+    still_waits(&mut client);
+    drop(starting);
     let server = braid_perf(&format!("write-bw -p {port} --bind 127.0.0.1"));
     let mut server = Killed({ server }.spawn().expect("it starts"));
     finish(&mut client);
     finish(&mut server);
+}
+
+/// Gives a client time for several attempts, after which it must still be waiting.
+fn still_waits(client: &mut Killed) {
+    thread::sleep(Duration::from_millis(700));
+    assert!(client.0.try_wait().expect("it can be waited for").is_none(), "it does not wait");
 }
 
 /// Waits for a good end, with a limit far above the duration of these runs.
