@@ -134,6 +134,24 @@ impl CipherKey {
         tag.as_ref().try_into().expect("the tag of all of these has 16 bytes")
     }
 
+    /// Encrypts `text` in place, and after it `extra` into the beginning of `room`, whose last bytes
+    /// take the tag. Otherwise like [`CipherKey::seal`].
+    ///
+    /// # Panics
+    /// If `room` is not [`TAG_LEN`] bytes longer than `extra`, or both texts together are longer
+    /// than 2^36 bytes.
+    pub(crate) fn seal_scattered(
+        &self,
+        place: (RailId, u64),
+        additional: &[u8],
+        (text, extra): (&mut [u8], &[u8]),
+        room: &mut [u8],
+    ) {
+        let (nonce, additional) = (self.nonce(place), Aad::from(additional));
+        let sealed = self.key.seal_in_place_scatter(nonce, additional, text, extra, room);
+        sealed.expect("a packet is shorter than what an AEAD takes, and has room for its tag");
+    }
+
     /// Decrypts the text before the tag at the end of `sealed` in place. Returns `None` if the tag
     /// does not match. The contents of `sealed` are then undefined.
     pub(crate) fn open<'a>(

@@ -124,11 +124,37 @@ impl Session {
     #[inline]
     pub fn seal(&mut self, rail: RailId, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
         let start = out.len();
-        let (qp, token) = self.to;
-        SealedHeader { qp, token, number: self.sends.next }.encode(out);
+        self.begin(out);
         write(out);
         let tag = self.tag(rail, &mut out[start..]);
         out.extend_from_slice(&tag);
+    }
+
+    /// Appends the header of the next packet's envelope, for [`Session::seal_from`].
+    #[inline]
+    pub fn begin(&self, out: &mut Vec<u8>) {
+        let (qp, token) = self.to;
+        SealedHeader { qp, token, number: self.sends.next }.encode(out);
+    }
+
+    /// Whether packets are encrypted, and not only authenticated.
+    pub fn encrypts(&self) -> bool {
+        self.agreed.protection == Protection::Encrypt
+    }
+
+    /// Seals a packet whose last bytes, `payload`, are encrypted from where they are, without a
+    /// copy. `packet` consists of what [`Session::begin`] has appended, the inner packet's first
+    /// bytes, and room for `payload` and the tag.
+    ///
+    /// # Panics
+    /// If the room is too small, or the connection does not encrypt.
+    #[inline]
+    pub fn seal_from(&mut self, rail: RailId, packet: &mut [u8], payload: &[u8]) {
+        assert!(self.encrypts(), "only encryption writes a payload elsewhere");
+        let (packet, room) = packet.split_at_mut(packet.len() - payload.len() - TAG_LEN);
+        let (header, inner) = packet.split_at_mut(SEALED_HEADER_LEN);
+        let place = (rail, self.sends.take(self.agreed.key_packets_log2));
+        self.sends.key.seal_scattered(place, header, (inner, payload), room);
     }
 
     fn tag(&mut self, rail: RailId, packet: &mut [u8]) -> [u8; TAG_LEN] {

@@ -103,6 +103,26 @@ fn what_is_sealed_opens_once_and_at_the_other_end_only() {
 }
 
 #[test]
+fn a_payload_is_encrypted_from_where_it_is() {
+    for terms in all_terms().filter(|terms| terms.protection == Protection::Encrypt) {
+        let [mut a, mut b] = pair(7, &terms);
+        for (head, len) in [(0, 0), (0, 100), (1, 1), (30, 15), (33, 5000), (16, 16_384), (48, 0)] {
+            let inner: Vec<u8> = (0..head + len).map(|at| (at * 7) as u8).collect();
+            let (first, payload) = inner.split_at(head);
+            let mut packet = Vec::new();
+            a.begin(&mut packet);
+            packet.extend_from_slice(first);
+            packet.resize(inner.len() + Session::OVERHEAD, 0xAA);
+            a.seal_from(RAIL, &mut packet, payload);
+            assert_eq!(open(&mut b, packet), Some(Ok(inner)), "{head} and {len} bytes");
+        }
+        // Both kinds of sealing count packets together.
+        let packet = seal(&mut a, b"then as usual");
+        assert_eq!(open(&mut b, packet), Some(Ok(b"then as usual".to_vec())));
+    }
+}
+
+#[test]
 fn a_packet_opens_on_the_rail_that_it_was_sealed_for_and_on_no_other() {
     for terms in all_terms() {
         let [mut a, mut b] = pair(6, &terms);

@@ -23,6 +23,25 @@ pub(crate) fn is_staged(header: &DataHeader, payload: Readable<'_>, crc: Crc) ->
     is_short || (crc == Crc::On && may_change) || payload.pieces().count() > MAX_PIECES
 }
 
+/// Returns a payload that can be encrypted from where it is: it is long, in one piece, and its
+/// owner may not change it before the completion, which holds for all but responses to READs.
+#[inline]
+pub(crate) fn plaintext<'a>(
+    header: &DataHeader,
+    payload: Readable<'a>,
+    crc: Crc,
+) -> Option<&'a [u8]> {
+    let is_short = usize::from(header.len) <= STAGED;
+    if is_short || crc == Crc::On || header.opcode == Opcode::ReadResponse {
+        return None;
+    }
+    let mut pieces = payload.pieces();
+    let piece = pieces.next().filter(|piece| piece.len == payload.len())?;
+    // SAFETY: the piece has been checked for reading against a snapshot that is held for `'a`, and
+    // belongs to a WRITE or SEND that is not complete.
+    Some(unsafe { crate::memory::plaintext(piece) })
+}
+
 /// Appends the bytes of a data packet, with the CRC of its payload in the header.
 #[inline]
 pub(crate) fn encode(

@@ -15,5 +15,6 @@ pub(crate) use crc::payload_crc;
 pub(crate) use mapping::Mapping;
 pub(crate) use raw::{
     Checked, append, append_checked, append_from, check, copy_from, copy_piece, place, place_value,
+    plaintext,
 };
 pub(crate) use table::{RegionCache, RegionTable};

@@ -6,6 +6,8 @@
 //! interpreted. As with memory shared between processes, bytes that two sides access at once have
 //! one value or the other, and nothing else in the process depends on them. Words stay whole
 //! ([`words`]).
+//!
+//! The exception is [`plaintext`], for bytes that their owner may not change now.
 
 use std::ptr;
 use std::sync::Arc;
@@ -108,6 +110,20 @@ pub(crate) unsafe fn append_from(out: &mut Vec<u8>, from: *const u8, len: usize)
         words::load(from, out.as_mut_ptr().add(out.len()), len);
         out.set_len(out.len() + len);
     }
+}
+
+/// Returns the bytes of a piece, to be encrypted from where they are.
+///
+/// An application that changes memory which it is sending, against the rules of verbs, changes it
+/// during the encryption. So nothing but the cipher may read the slice: it takes each byte once, in
+/// assembly, and what it has encrypted it authenticates from its own output.
+///
+/// # Safety
+/// The piece must have been checked for reading against a snapshot whose [`Checked`] lives for `'a`.
+/// Its owner may not change it now.
+pub(crate) unsafe fn plaintext<'a>(piece: Sge) -> &'a [u8] {
+    // SAFETY: the caller vouches for the piece.
+    unsafe { std::slice::from_raw_parts(address(piece.addr), piece.len as usize) }
 }
 
 /// Copies the bytes of a piece, which is as long as `out`.

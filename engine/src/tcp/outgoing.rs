@@ -14,12 +14,15 @@ use crate::link::Slice;
 pub(super) const LENGTH: usize = 4;
 /// Bytes of a block, at least: an encrypted packet of the longest kind fits.
 const BLOCK: usize = 72 << 10;
+/// The largest number of empty blocks that are kept for the next bytes: those of a batch.
+const SPARES: usize = 8;
 
 /// The waiting bytes.
 ///
 /// Invariants: a block never grows beyond its initial capacity, so pointers into it stay valid.
 /// Every slice lies in a block or in registered memory. The slices that lie in blocks are the
-/// blocks' bytes in order, without the first `freed` of the first block.
+/// blocks' bytes in order, without the first `freed` of the first block. The whole capacity of a
+/// block is initialized.
 #[derive(Default)]
 pub(super) struct Outgoing {
     slices: VecDeque<Slice<'static>>,
@@ -28,7 +31,7 @@ pub(super) struct Outgoing {
     blocks: VecDeque<Vec<u8>>,
     freed: usize,
     bytes: usize,
-    spare: Vec<u8>,
+    spares: Vec<Vec<u8>>,
     /// Bytes that the kernel has taken so far.
     sent: u64,
 }
@@ -65,9 +68,8 @@ impl Outgoing {
     pub(super) fn stage(&mut self, room: usize, write: impl FnOnce(&mut Vec<u8>)) {
         let fits = |block: &Vec<u8>| block.len() + room <= block.capacity();
         if !self.blocks.back().is_some_and(fits) {
-            let mut block = std::mem::take(&mut self.spare);
-            block.reserve_exact(room.max(BLOCK));
-            self.blocks.push_back(block);
+            let spare = self.spares.pop().filter(|spare| spare.capacity() >= room);
+            self.blocks.push_back(spare.unwrap_or_else(|| new_block(room)));
         }
         let Some(block) = self.blocks.back_mut() else { return };
         let (before, capacity) = (block.len(), block.capacity());
@@ -90,6 +92,24 @@ impl Outgoing {
             }
             _ => {}
         }
+    }
+
+    /// Appends `len` bytes to a block. `start` appends the first of them and returns the function
+    /// that gets all of them and writes the others.
+    pub(super) fn stage_whole<F: FnOnce(&mut [u8])>(
+        &mut self,
+        len: usize,
+        start: impl FnOnce(&mut Vec<u8>) -> F,
+    ) {
+        self.stage(len, |block| {
+            let range = block.len()..block.len() + len;
+            let complete = start(block);
+            assert!(block.len() <= range.end, "more was staged than announced");
+            // SAFETY: `stage` has found `len` bytes of room, so the block was not reallocated, and
+            // all of its capacity is initialized.
+            unsafe { block.set_len(range.end) };
+            complete(&mut block[range]);
+        });
     }
 
     /// Appends bytes without a copy.
@@ -153,7 +173,9 @@ impl Outgoing {
             self.freed -= block.len();
             if let Some(mut block) = self.blocks.pop_front() {
                 block.clear();
-                self.spare = block;
+                if self.spares.len() < SPARES {
+                    self.spares.push(block);
+                }
             }
         }
     }
@@ -164,7 +186,7 @@ impl Outgoing {
         if !self.refers.contains(&true) {
             return;
         }
-        let mut all = Vec::with_capacity(self.bytes.max(BLOCK));
+        let mut all = new_block(self.bytes);
         self.slices.iter().for_each(|slice| slice.append_to(&mut all));
         // SAFETY: bytes of a block stay until they are sent.
         let slice = unsafe { Slice::from_raw(all.as_ptr(), all.len()) };
@@ -174,12 +196,19 @@ impl Outgoing {
         self.freed = 0;
     }
 
-    /// Drops the buffer that is kept for the next bytes of an idle connection.
+    /// Drops the blocks that are kept for the next bytes of an idle connection.
     pub(super) fn shrink(&mut self) {
         if self.is_empty() {
-            self.spare = Vec::new();
+            self.spares = Vec::new();
         }
     }
+}
+
+/// Creates a block that takes at least `room` bytes. All of its capacity is initialized.
+fn new_block(room: usize) -> Vec<u8> {
+    let mut block = vec![0; room.max(BLOCK)];
+    block.clear();
+    block
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use braid_wire::{Crc, HeaderTemplate};
 
 use super::outgoing::Outgoing;
 use crate::datapath::SegmentRun;
-use crate::datapath::segment_bytes::{encode, is_staged};
+use crate::datapath::segment_bytes::{encode, is_staged, plaintext};
 
 /// Appends segments, each as a frame. Returns their number.
 pub(super) fn pack(out: &mut Outgoing, run: &mut SegmentRun<'_>) -> u64 {
@@ -16,7 +16,17 @@ pub(super) fn pack(out: &mut Outgoing, run: &mut SegmentRun<'_>) -> u64 {
         let payload = run.payload.split_to(header.len.into());
         let len = header.encoded_len() + usize::from(header.len) + envelope;
         out.begin(len);
-        if run.session.is_some() || is_staged(&header, payload, run.crc) {
+        if let Some(session) = &mut run.session
+            && session.encrypts()
+            && let Some(plaintext) = plaintext(&header, payload, run.crc)
+        {
+            let rail = run.rail;
+            out.stage_whole(len, |block| {
+                session.begin(block);
+                block.extend_from_slice(template.encode(&header));
+                move |packet| session.seal_from(rail, packet, plaintext)
+            });
+        } else if run.session.is_some() || is_staged(&header, payload, run.crc) {
             let (crc, rail) = (run.crc, run.rail);
             let header = &mut header;
             let mut write = |out: &mut Vec<u8>| encode(out, header, payload, (crc, &mut template));
