@@ -322,6 +322,9 @@ pub struct Remote {
     /// Oversubscription of the network on the way to the peer, if known: see
     /// [`braid_cc::Subflow::oversubscription`].
     pub oversubscription: Option<u32>,
+    /// Shortest retransmission time-out that suits the carrier, if it is longer than
+    /// [`QpConfig::min_rto`]: a carrier that repairs losses itself delivers late what it repairs.
+    pub min_rto: Duration,
     /// Whether the peer grants credit for what it receives. Earlier builds do not, and then this
     /// end's congestion control may not need it, see [`braid_cc::CcConfig::needs_credit`].
     pub grants_credit: bool,
@@ -341,6 +344,7 @@ impl Remote {
             max_rd_atomic: theirs.max_rd_atomic,
             crc: if ours.crc == Crc::On || theirs.crc == Crc::On { Crc::On } else { Crc::Off },
             oversubscription: None,
+            min_rto: Duration::ZERO,
             grants_credit: theirs.grants_credit,
         }
     }

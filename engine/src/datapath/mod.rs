@@ -14,7 +14,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::slice::Chunks;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use braid_transport::{
     Access, AddrPair, Carrier, DirectConfig, LocalAddr, NicEpoch, PdId, Regions, SgList,
@@ -61,6 +61,8 @@ pub(crate) struct Caps {
     /// Whether the path may carry less than the host's own link, so that the path MTU has to be
     /// searched for.
     pub(crate) search_path_mtu: bool,
+    /// The shortest useful retransmission time-out, see [`braid_transport::Remote::min_rto`].
+    pub(crate) min_rto: Duration,
     /// Whether the datapath reports congestion marks (ECN CE) of arrived packets.
     pub(crate) congestion_marks: bool,
     /// Set if the receiving NIC places payloads before software sees them.
@@ -86,6 +88,7 @@ impl Caps {
             checks_payloads: self.checks_payloads || other.checks_payloads,
             crc: if self.crc == Crc::On { self.crc } else { other.crc },
             search_path_mtu: self.search_path_mtu || other.search_path_mtu,
+            min_rto: self.min_rto.max(other.min_rto),
             congestion_marks: self.congestion_marks && other.congestion_marks,
             direct: self.direct.zip(other.direct).map(|(a, b)| shorter(a, b)),
         }

@@ -230,7 +230,8 @@ impl Worker {
             skip_key: Some(self.plan.skip_key),
             validate_ecn: caps.congestion_marks,
         };
-        let remote = Remote { oversubscription: self.peers.oversubscription(&addrs), ..remote };
+        let oversubscription = self.peers.oversubscription(&addrs);
+        let remote = Remote { oversubscription, min_rto: caps.min_rto, ..remote };
         let peer = self.peers.find_or_make(now, theirs.instance, &addrs, config);
         self.rails.watch(&addrs);
         for (rail, to) in addrs.by_rail() {

@@ -224,6 +224,7 @@ impl EndSettings {
             max_rd_atomic: 1,
             crc: Crc::Off,
             oversubscription: self.oversubscription,
+            min_rto: Duration::ZERO,
             grants_credit: true,
         };
         let mut endpoint = Endpoint::new(Time::ZERO, self.endpoint);

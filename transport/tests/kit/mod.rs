@@ -8,6 +8,8 @@ mod memory;
 mod packets;
 mod wire;
 
+use std::time::Duration;
+
 use braid_cc::CreditPacer;
 use braid_lb::{LbPolicy, PathSet, Rails};
 use braid_transport::{
@@ -230,6 +232,7 @@ pub(crate) fn remote((qp, token): (QpId, Token), first_psn: u32) -> Remote {
         max_rd_atomic: 16,
         crc: Crc::Off,
         oversubscription: None,
+        min_rto: Duration::ZERO,
         grants_credit: true,
     }
 }

@@ -6,7 +6,7 @@ use braid_cc::FixedWindow;
 use braid_lb::RailSet;
 use braid_transport::{
     Admit, Arrival, Disconnect, EcnTrouble, Egress, EndCause, EndpointConfig, NicEpoch, Placement,
-    QpConfig, QpCounters, QpSlot, QpState, Refusal, RemoteAddr, SendOp, Status, Transmit,
+    QpConfig, QpCounters, QpSlot, QpState, Refusal, Remote, RemoteAddr, SendOp, Status, Transmit,
     TransmitBody,
 };
 use braid_wire::{Ack, Control, ControlKind, DataHeader, PathId, RailId, Time};
@@ -52,10 +52,14 @@ impl Pair {
     }
 
     pub(crate) fn with(config: QpConfig, endpoint: EndpointConfig) -> Self {
+        // The PSNs wrap soon.
+        Pair::between(config, endpoint, kit::remote(NAME, 0xFF_FFF0))
+    }
+
+    /// A pair that is connected on these terms.
+    pub(crate) fn between(config: QpConfig, endpoint: EndpointConfig, remote: Remote) -> Self {
         let now = Time::from_nanos(1_000_000);
         let [mut sender, mut receiver] = [(); 2].map(|()| Host::new(now, endpoint, kit::paths(4)));
-        // The PSNs wrap soon.
-        let remote = kit::remote(NAME, 0xFF_FFF0);
         let slot = sender.connect(now, NAME, config.clone(), remote);
         assert_eq!(receiver.connect(now, NAME, config, remote), slot);
         Pair {

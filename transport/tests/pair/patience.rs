@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use braid_transport::{Egress, EndpointConfig, QpConfig, QpState, Status};
+use braid_transport::{Egress, EndpointConfig, QpConfig, QpState, Remote, Status};
 use braid_wire::{Control, ControlKind, FinalAck, PathId, RailId};
 
 use crate::hosts::Pair;
+use crate::kit::{self, NAME};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
@@ -66,6 +67,36 @@ fn retry_timeout_below_min_rto_ends_at_the_first_time_out() {
         assert_eq!(pair.statuses(), [Status::RetryExceeded]);
         let took = pair.now - start;
         assert!((QpConfig::default().min_rto..100 * MS).contains(&took), "{took:?}");
+    }
+}
+
+/// The kernel repairs what a TCP connection loses, so an acknowledgement of its segments may be
+/// late by a multiple of the usual round trip.
+#[test]
+fn carrier_that_repairs_losses_gets_more_time() {
+    for (min_rto, late_after, times_out) in [
+        (Duration::ZERO, 3 * MS, false),
+        (Duration::ZERO, 15 * MS, true),
+        (20 * MS, 15 * MS, false),
+    ] {
+        let remote = Remote { min_rto, ..kit::remote(NAME, 0) };
+        let mut pair = Pair::between(QpConfig::default(), EndpointConfig::default(), remote);
+        for rtt in [MS / 10; 20].into_iter().chain([late_after]) {
+            pair.write(1);
+            let sent = pair.send_all();
+            let arrival = pair.now + rtt;
+            while pair.wakes_at() < arrival {
+                pair.sleep();
+                pair.send_all();
+            }
+            pair.now = arrival;
+            let acks: Vec<_> = sent.iter().filter_map(|sent| pair.arrive(sent)).collect();
+            acks.iter().for_each(|ack| pair.ack(ack));
+        }
+        let counters = pair.counters();
+        let context = format!("at least {min_rto:?}, late after {late_after:?}: {counters:?}");
+        assert_eq!(counters.timeouts > 0, times_out, "{context}");
+        assert_eq!(pair.statuses().len(), 21, "{context}");
     }
 }
 

@@ -177,6 +177,7 @@ impl DatapathSetup for DatagramDatapath {
             checks_payloads: true,
             crc: Crc::On,
             search_path_mtu: caps.has_hops,
+            min_rto: Duration::ZERO,
             congestion_marks: caps.congestion_marks,
             direct: None,
         }

@@ -56,10 +56,11 @@ pub(crate) struct Candidate {
 
 impl Subflow {
     pub(crate) fn new(config: &QpConfig, remote: &Remote) -> Self {
-        // If `retry_timeout` is shorter than `min_rto`, the first time-out is the last.
-        let longest = config.max_rto.min(config.retry_timeout).max(config.min_rto);
+        let shortest = config.min_rto.max(remote.min_rto);
+        // If `retry_timeout` is shorter than that, the first time-out is the last.
+        let longest = config.max_rto.min(config.retry_timeout).max(shortest);
         Subflow {
-            rtt: Rtt::new(config.min_rto, longest),
+            rtt: Rtt::new(shortest, longest),
             cc: Congestion::new(config, remote),
             quantum: Quantum::default(),
             marks: MarkWatch::default(),
