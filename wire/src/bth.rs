@@ -17,7 +17,8 @@ pub(crate) struct Bth {
     /// Solicited event (bit 7), migration state (6), pad count (5-4), transport version (3-0).
     pub(crate) flags: u8,
     pub(crate) pkey: U16,
-    /// Reserved byte and destination queue pair.
+    /// FECN (bit 31), BECN (bit 30), reserved, and the destination queue pair. The ICRC leaves the
+    /// first byte out.
     pub(crate) qp: U32,
     /// Acknowledge request (bit 31), reserved, PSN.
     pub(crate) psn: U32,
@@ -26,6 +27,8 @@ pub(crate) struct Bth {
 const SOLICITED: u8 = 0x80;
 /// The migration state of a queue pair without a second path: migrated (IBTA vol. 1, 17.2.8).
 const MIGRATED: u8 = 0x40;
+/// Backward congestion notification (IBTA vol. 1, A17.9.3).
+const BECN: u32 = 0x4000_0000;
 const PAD_SHIFT: u32 = 4;
 const ACK_REQUEST: u32 = 0x8000_0000;
 const DEFAULT_PKEY: u16 = 0xFFFF;
@@ -50,6 +53,11 @@ impl Bth {
             qp: U32::new(qp.get()),
             psn: U32::new(psn & 0xFF_FFFF),
         }
+    }
+
+    /// The header of a congestion notification packet of plain RoCEv2.
+    pub(crate) fn cnp(opcode: u8, qp: QpId, psn: u32) -> Self {
+        Bth { flags: 0, qp: U32::new(qp.get() | BECN), ..Bth::rc(opcode, qp, psn) }
     }
 
     /// Sets the pad count. It is 0 before.

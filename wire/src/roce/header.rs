@@ -1,4 +1,4 @@
-//! The headers of a packet of the RC service (IBTA vol. 1, 9.2-9.3).
+//! The headers of a packet of the RC service (IBTA vol. 1, 9.2-9.3), and of a CNP (A17.9.3).
 
 use zerocopy::byteorder::big_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -8,6 +8,9 @@ use super::icrc::ICRC_LEN;
 use super::opcode::RcOpcode;
 use crate::bth::Bth;
 use crate::{AtomicOperands, DecodeError, QpId};
+
+/// Reserved bytes behind the BTH of a CNP. Zero when sent, ignored when received.
+const CNP_RESERVED: usize = 16;
 
 /// Length of the longest headers in bytes: those of an atomic.
 pub const MAX_RC_HEADER_LEN: usize = size_of::<Bth>() + size_of::<RawAtomic>();
@@ -105,13 +108,18 @@ impl RcHeader {
         if opcode.has_imm() || opcode.invalidates() {
             len += 4;
         }
+        if matches!(opcode, RcOpcode::CongestionNotification) {
+            len += CNP_RESERVED;
+        }
         len
     }
 
     /// Appends the headers of a packet with a payload of `payload_len` bytes. The payload, its
     /// padding ([`RcHeader::padding`]) and the ICRC follow.
     pub fn encode(&self, payload_len: usize, out: &mut Vec<u8>) {
-        let bth = Bth::rc(self.opcode as u8, self.qp, self.psn)
+        let is_cnp = self.opcode == RcOpcode::CongestionNotification;
+        let blank = if is_cnp { Bth::cnp } else { Bth::rc };
+        let bth = blank(self.opcode as u8, self.qp, self.psn)
             .solicited(self.solicited)
             .ack_request(self.ack_request)
             .padded(Self::padding(payload_len) as u8);
@@ -144,6 +152,9 @@ impl RcHeader {
         }
         if self.opcode.invalidates() {
             out.extend_from_slice(&self.rkey.to_be_bytes());
+        }
+        if is_cnp {
+            out.extend_from_slice(&[0; CNP_RESERVED]);
         }
     }
 
@@ -215,6 +226,9 @@ impl RcHeader {
             let value = u32::from_be_bytes(*value);
             *(if self.opcode.has_imm() { &mut self.imm } else { &mut self.rkey }) = value;
             rest = behind;
+        }
+        if self.opcode == RcOpcode::CongestionNotification {
+            rest = rest.get(CNP_RESERVED..)?;
         }
         Some(rest)
     }

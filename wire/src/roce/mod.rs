@@ -2,7 +2,8 @@
 //! service, and the invariant CRC (ICRC).
 //!
 //! The formats are those of IBTA vol. 1, chapter 9, in UDP datagrams as annex A17 says. The opcodes
-//! of RC are below 0x18 and those of UD 0x64 and 0x65, where Braid's own packets have none.
+//! of RC are below 0x18, those of UD 0x64 and 0x65, and that of a congestion notification is 0x81.
+//! Braid's own packets have none of these.
 
 mod aeth;
 mod header;

@@ -1,4 +1,4 @@
-//! Opcodes of the RC service (IBTA vol. 1, table 38).
+//! Opcodes of the RC service (IBTA vol. 1, table 38), and of the CNP (A17.9.3).
 
 /// The kind of a packet of the RC service. The value is the first byte of the datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -50,6 +50,8 @@ pub enum RcOpcode {
     SendLastInvalidate = 0x16,
     /// The only packet of a SEND that invalidates an rkey.
     SendOnlyInvalidate = 0x17,
+    /// A congestion notification packet (CNP): packets to its sender arrived with a mark (ECN CE).
+    CongestionNotification = 0x81,
 }
 
 /// The operation that a packet belongs to.
@@ -69,6 +71,8 @@ pub enum RcOperation {
     AtomicResponse,
     /// An acknowledgement or a NAK.
     Acknowledge,
+    /// A congestion notification, which belongs to no operation.
+    Congestion,
 }
 
 /// The position of a packet in its message.
@@ -107,7 +111,7 @@ impl RcPosition {
 }
 
 /// All opcodes.
-const ALL: [RcOpcode; 23] = {
+const ALL: [RcOpcode; 24] = {
     use RcOpcode::*;
     [
         SendFirst,
@@ -133,12 +137,13 @@ const ALL: [RcOpcode; 23] = {
         FetchAdd,
         SendLastInvalidate,
         SendOnlyInvalidate,
+        CongestionNotification,
     ]
 };
 
 impl RcOpcode {
     /// All opcodes.
-    pub const ALL: [RcOpcode; 23] = ALL;
+    pub const ALL: [RcOpcode; 24] = ALL;
 
     /// Returns the opcode of a first byte. `None`: it belongs to another service.
     pub fn from_byte(byte: u8) -> Option<Self> {
@@ -195,6 +200,7 @@ impl RcOpcode {
             }
             AtomicAcknowledge => RcOperation::AtomicResponse,
             Acknowledge => RcOperation::Acknowledge,
+            CongestionNotification => RcOperation::Congestion,
         }
     }
 
@@ -210,10 +216,16 @@ impl RcOpcode {
         }
     }
 
-    /// Whether the packet is a request. The others are responses.
+    /// Whether the packet is a request. The others are responses, and CNPs.
     pub const fn is_request(self) -> bool {
         use RcOperation::*;
         matches!(self.operation(), Send | Write | Read | Atomic)
+    }
+
+    /// Whether congestion control limits the rate of these packets: requests and responses to
+    /// READs.
+    pub const fn is_paced(self) -> bool {
+        self.is_request() || matches!(self.operation(), RcOperation::ReadResponse)
     }
 
     /// Whether an RDMA extended transport header (RETH) follows.

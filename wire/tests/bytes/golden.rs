@@ -94,9 +94,9 @@ fn the_tables_leave_no_byte_out() {
     // The tables in their order: BTH; data; operands; ack without bitmap; credit grant; the rest
     // of a request. Then: control; probes without padding; header of a fragment; header of a
     // sealed packet. Then: short set-up packets; offer; handshake; greeting over TCP; NIC address
-    // without queue pairs; frames; notes.
+    // without queue pairs; frames; notes; CNPs of plain RoCEv2.
     assert_eq!(
         ends,
-        [12, 60, 76, 52, 28, 60, 40, 28, 28, 28, 32, 68, 4, 24, 32, FRAME_LEN, NOTE_LEN]
+        [12, 60, 76, 52, 28, 60, 40, 28, 28, 28, 32, 68, 4, 24, 32, FRAME_LEN, NOTE_LEN, 32]
     );
 }

@@ -80,6 +80,11 @@ fn examples() -> Vec<(RcHeader, &'static [u8], &'static str)> {
             b"",
             "17 40 ffff 00123456 00abcdef 00000055",
         ),
+        (
+            RcHeader { psn: 0, ..blank(RcOpcode::CongestionNotification) },
+            b"",
+            "81 00 ffff 40123456 00000000 00000000000000000000000000000000",
+        ),
     ]
 }
 
@@ -96,6 +101,36 @@ fn headers_have_the_layout_of_ibta() {
             assert!(decoded != Ok(RcPacket { header, payload }), "{is_cut} bytes cut");
         }
     }
+}
+
+#[test]
+fn the_page_shows_a_cnp() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/wire.md"));
+    let header = RcHeader::new(RcOpcode::CongestionNotification, QP, 0);
+    let bytes = encode(&header, b"");
+    let words: Vec<String> = bytes
+        .chunks(4)
+        .map(|word| word.iter().map(|byte| format!("{byte:02x}")).collect())
+        .collect();
+    let page = page.expect("docs/wire.md");
+    for line in words.chunks(4).map(|line| line.join(" ")) {
+        assert!(page.lines().any(|shown| shown.starts_with(&line)), "no {line}");
+    }
+}
+
+/// A CNP of a ConnectX RNIC, which Mellanox has published ("RoCEv2 CNP Packet Format Example").
+#[test]
+fn the_cnp_of_an_rnic_decodes() {
+    let bytes = hex("8100ffff400000d200000000 00000000000000000000000000000000 e42dad81");
+    let header = RcHeader::new(RcOpcode::CongestionNotification, QpId::new(0xD2), 0);
+    assert_eq!(RcPacket::decode(&bytes), Ok(RcPacket { header, payload: &[] }));
+    assert_eq!(encode(&header, b""), bytes[..bytes.len() - ICRC_LEN]);
+    // The reserved bytes are ignored, and have to be there.
+    let mut other = bytes.clone();
+    other[12..28].fill(0xFF);
+    assert_eq!(RcPacket::decode(&other), Ok(RcPacket { header, payload: &[] }));
+    assert!(RcPacket::decode(&bytes[..bytes.len() - 4]).is_err());
+    assert!(RcPacket::decode(&[&bytes[..], &[0; 4]].concat()).is_err());
 }
 
 /// The definition of the ICRC (IBTA vol. 1, 7.8.1; A17.3.3), bit by bit, over IPv4.
