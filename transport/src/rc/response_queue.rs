@@ -7,8 +7,8 @@ use braid_wire::{Aeth, Psn, QpId, RcHeader, RcOpcode, RcPosition, Syndrome};
 
 use crate::sg_list::{SgList, Sge};
 
-/// Responses in the order in which they leave. There are at most twice as many as resources, and
-/// one: acknowledgements merge with the one before.
+/// Responses in the order in which they leave: at most as many new ones as resources, as many
+/// replays, and acknowledgements between them, which merge with the one before.
 #[derive(Debug)]
 pub(super) struct RcResponses {
     items: VecDeque<Item>,
@@ -23,8 +23,8 @@ pub(super) struct RcResponses {
 #[derive(Clone, Copy, Debug)]
 enum Item {
     Acknowledge { psn: Psn, aeth: Aeth },
-    Read { read: Read, next: Psn, msn: u32 },
-    Atomic { psn: Psn, msn: u32, original: u64 },
+    Read { read: Read, next: Psn, msn: u32, is_replay: bool },
+    Atomic { psn: Psn, msn: u32, original: u64, is_replay: bool },
 }
 
 /// A READ that the responder has accepted, or the rest of one that the requester asks for again.
@@ -51,6 +51,16 @@ enum Resource {
     Atomic { psn: Psn, msn: u32, original: u64 },
 }
 
+impl Item {
+    /// Whether it is sent again. `None`: it is an acknowledgement.
+    fn is_replay(&self) -> Option<bool> {
+        match self {
+            Item::Acknowledge { .. } => None,
+            Item::Read { is_replay, .. } | Item::Atomic { is_replay, .. } => Some(*is_replay),
+        }
+    }
+}
+
 /// A packet of the queue, and the memory of its payload.
 pub(super) struct ResponsePacket {
     pub(super) header: RcHeader,
@@ -67,11 +77,16 @@ impl RcResponses {
         self.items.is_empty()
     }
 
+    /// Whether the next packet is of the response to a READ.
+    pub(super) fn is_read_next(&self) -> bool {
+        matches!(self.items.front(), Some(Item::Read { .. }))
+    }
+
     /// Whether the responder has a resource for another READ or atomic. The oldest resource is free
-    /// once its response has left.
+    /// once its response has left. A replay may answer a request that was late, so that the
+    /// requester does not wait for it.
     pub(super) fn has_room(&self) -> bool {
-        let open = self.items.iter().filter(|item| !matches!(item, Item::Acknowledge { .. }));
-        open.count() < self.limit
+        self.items.iter().filter(|item| item.is_replay() == Some(false)).count() < self.limit
     }
 
     /// Acknowledges all requests up to `psn`.
@@ -98,13 +113,13 @@ impl RcResponses {
     /// Adds the response to a new READ.
     pub(super) fn read(&mut self, read: Read, msn: u32) {
         self.keep(Resource::Read { read, msn });
-        self.items.push_back(Item::Read { read, next: read.first, msn });
+        self.items.push_back(Item::Read { read, next: read.first, msn, is_replay: false });
     }
 
     /// Adds the response to a new atomic.
     pub(super) fn atomic(&mut self, psn: Psn, msn: u32, original: u64) {
         self.keep(Resource::Atomic { psn, msn, original });
-        self.items.push_back(Item::Atomic { psn, msn, original });
+        self.items.push_back(Item::Atomic { psn, msn, original, is_replay: false });
     }
 
     fn keep(&mut self, resource: Resource) {
@@ -136,7 +151,7 @@ impl RcResponses {
             Item::Read { read: other, .. } => other.end <= read.first || read.end <= other.first,
             _ => true,
         });
-        self.items.push_back(Item::Read { read, next: read.first, msn });
+        self.replay(Item::Read { read, next: read.first, msn, is_replay: true });
         true
     }
 
@@ -144,14 +159,25 @@ impl RcResponses {
     pub(super) fn replay_atomic(&mut self, at: Psn) -> bool {
         let kept = self.resources.iter().find_map(|resource| match *resource {
             Resource::Atomic { psn, msn, original } if psn == at => {
-                Some(Item::Atomic { psn, msn, original })
+                Some(Item::Atomic { psn, msn, original, is_replay: true })
             }
             _ => None,
         });
         let Some(kept) = kept else { return false };
         self.items.retain(|item| !matches!(item, Item::Atomic { psn, .. } if *psn == at));
-        self.items.push_back(kept);
+        self.replay(kept);
         true
+    }
+
+    /// Adds a replay. The oldest one gives way if there are as many as resources. Its requester
+    /// asks again if it waits.
+    fn replay(&mut self, item: Item) {
+        let replays = || self.items.iter().filter(|item| item.is_replay() == Some(true));
+        if replays().count() >= self.limit {
+            let oldest = self.items.iter().position(|item| item.is_replay() == Some(true));
+            oldest.and_then(|at| self.items.remove(at));
+        }
+        self.items.push_back(item);
     }
 
     /// Replaces all responses by a NAK, because the memory of the response at `psn` (24 bits) is
@@ -173,11 +199,11 @@ impl RcResponses {
             Item::Acknowledge { psn, aeth } => {
                 (blank(RcOpcode::Acknowledge, *psn, *aeth), SgList::new())
             }
-            Item::Atomic { psn, msn, original } => {
+            Item::Atomic { psn, msn, original, .. } => {
                 let header = blank(RcOpcode::AtomicAcknowledge, *psn, done(*msn));
                 (RcHeader { original: *original, ..header }, SgList::new())
             }
-            Item::Read { read, next, msn } => {
+            Item::Read { read, next, msn, .. } => {
                 let at = *next;
                 *next = at.plus(1);
                 let ends = *next == read.end;
