@@ -74,6 +74,8 @@ counters! {
     /// Data packets refused: outside the window, no receive posted, no access, wrong state, no room
     /// for a copy to GPU memory, they close what there is not.
     refused,
+    /// Intact packets of plain RoCEv2 received with a congestion mark (ECN CE).
+    marks_received,
     /// Set-up packets dropped or turned down: wrong cookie, nobody listens, none asked for.
     setup_refused,
     /// Connection requests put off because the backlog, or the share of it that one host may hold,

@@ -4,6 +4,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use braid_cc::ReactionPointConfig;
 use braid_transport::{QpState, RoceMtu};
 use braid_wire::{DEFAULT_PORT, QpId};
 
@@ -56,6 +57,16 @@ pub struct RoceRemote {
     /// Number of packets that may be in flight. It halves with each loss and recovers slowly.
     /// Default: 128, as many as rxe has.
     pub window: u16,
+    /// DCQCN: congestion notification packets (CNPs) of the peer reduce the rate, and requests and
+    /// responses to READs leave ECN-capable, as those of RNICs do. `None`, the default: only the
+    /// window limits this end, and its packets leave without ECN, as those of rxe do.
+    ///
+    /// ```
+    /// # use braid::{QpId, RoceRemote};
+    /// # let mut remote = RoceRemote::new("192.0.2.7".parse().unwrap(), QpId::new(0x11));
+    /// remote.dcqcn = Some("25G".parse().unwrap());
+    /// ```
+    pub dcqcn: Option<ReactionPointConfig>,
 }
 
 impl RoceRemote {
@@ -73,6 +84,7 @@ impl RoceRemote {
             ack_timeout: Duration::from_nanos(4096 << 14),
             retry_count: 7,
             window: 128,
+            dcqcn: None,
         }
     }
 

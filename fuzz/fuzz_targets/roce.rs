@@ -5,6 +5,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use braid_cc::ReactionPointConfig;
 use braid_transport::{
     Access, Admit, AtomicOp, CmEventKind, CmManager, Memory, PdId, QpConfig, QpState, QueuePair,
     RcArrival, RcQp, RcRemote, RecvWr, Region, Regions, RemoteAddr, RoceMtu, SendOp, SendWr,
@@ -72,6 +73,7 @@ fuzz_target!(|input: &[u8]| {
         ack_timeout: Duration::from_millis(1),
         retry_count: 7,
         window: 16,
+        dcqcn: Some(ReactionPointConfig::new(1_000_000_000)),
     };
     let mut qp = RcQp::new(qp, remote).expect("it is in INIT");
     let sges = |len| SgList::from([Sge { addr: BASE, len, lkey: key }]);
@@ -111,7 +113,9 @@ fuzz_target!(|input: &[u8]| {
         again.extend_from_slice(payload);
         again.resize(again.len() + RcHeader::padding(payload.len()) + ICRC_LEN, 0);
         assert_eq!(RcPacket::decode(&again), Ok(RcPacket { header, payload }));
-        let arrival = RcArrival { header: &header, len: payload.len() as u32 };
+        // The byte that the ICRC leaves out is as good as any for a mark.
+        let congestion = packet[4] & 1 == 1;
+        let arrival = RcArrival { header: &header, len: payload.len() as u32, congestion };
         if let Admit::Take(_) = qp.on_arrival(now, &arrival, &memory) {
             qp.placed(now, &memory);
         }

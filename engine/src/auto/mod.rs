@@ -131,6 +131,10 @@ impl Datapath for AutoDatapath {
         self.carrier(to).send_alone(to, via, packets, segment_len);
     }
 
+    fn send_roce(&mut self, to: AddrPair, packets: &mut Vec<u8>, segment_len: usize, ecn: bool) {
+        self.udp.send_roce(to, packets, segment_len, ecn);
+    }
+
     fn flush(&mut self) -> bool {
         let is_empty = self.udp.flush();
         self.tcp.flush() && is_empty

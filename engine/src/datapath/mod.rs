@@ -252,6 +252,12 @@ pub(crate) trait Datapath: DatapathSetup + PathInfo + Send {
     /// All packets have `segment_len` bytes; the last may be shorter. The vector comes back empty.
     fn send_alone(&mut self, to: AddrPair, via: Via, packets: &mut Vec<u8>, segment_len: usize);
 
+    /// Takes packets of plain RoCEv2, as in [`Datapath::send_alone`]. `ecn`: whether they leave
+    /// ECN-capable.
+    fn send_roce(&mut self, to: AddrPair, packets: &mut Vec<u8>, segment_len: usize, _ecn: bool) {
+        self.send_alone(to, Via::Port, packets, segment_len);
+    }
+
     /// Sends all packets that were taken. Returns `false` if the datapath is full and some are
     /// left.
     fn flush(&mut self) -> bool;

@@ -275,12 +275,15 @@ fn of_qp(engine: &EngineMetrics, qp: &QpMetrics) -> Labels {
 
 /// The name, the description and the value of each counter of a queue pair.
 type QpCounter = (&'static str, &'static str, fn(&QpCounters) -> u64);
-const QP_COUNTERS: [QpCounter; 16] = [
+const QP_COUNTERS: [QpCounter; 19] = [
     ("segments_sent", "Data segments sent, retransmissions included", |of| of.segments_sent),
     ("retransmitted", "Retransmissions among them", |of| of.retransmitted),
     ("lost", "Segments declared lost", |of| of.lost),
     ("spurious", "Retransmissions that were unnecessary", |of| of.spurious),
     ("ecn_marks", "Congestion marks that the peer has seen", |of| of.ecn_marks),
+    ("marks_received", "RoCEv2 packets with a congestion mark", |of| of.marks_received),
+    ("cnps_sent", "Congestion notification packets (RoCEv2) sent", |of| of.cnps_sent),
+    ("cnps_received", "Congestion notification packets (RoCEv2) received", |of| of.cnps_received),
     ("bytes_sent", "Payload bytes in segments sent", |of| of.bytes_sent),
     ("segments_received", "Data segments taken", |of| of.segments_received),
     ("bytes_received", "Payload bytes in segments taken", |of| of.bytes_received),

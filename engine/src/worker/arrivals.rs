@@ -228,7 +228,7 @@ impl Arrivals<'_> {
             Ok(Packet::Setup(_) | Packet::Sealed(_)) => self.counters.malformed.add(1),
             Err(DecodeError::Opcode(_)) if self.source.envelope.is_none() => {
                 let place = received.packets().len() - rest.len() - 1;
-                self.roce(from, bytes, place);
+                self.roce(received, bytes, place);
             }
             Err(error) => self.undecodable(pair, bytes, error),
         }

@@ -125,8 +125,9 @@ impl RoceMembers {
                 if self.train.is_empty() {
                     break;
                 }
+                let (to, ecn) = self.train.egress(to);
                 let Train { bytes, segment_len, .. } = &mut self.train;
-                datapath.send_alone(to, Via::Port, bytes, *segment_len);
+                datapath.send_roce(to, bytes, *segment_len, ecn);
                 result.worked = true;
                 batches += 1;
             }

@@ -7,7 +7,7 @@ use braid_wire::{DecodeError, MAD_LEN, RcPacket, UdHeader, UdPacket};
 
 use super::arrivals::Arrivals;
 use super::qps::QpLocation;
-use crate::datapath::Arrived;
+use crate::datapath::{Arrived, Received};
 
 impl Arrivals<'_> {
     /// Takes an arrival at the port of RoCEv2, which has no other packets.
@@ -16,16 +16,18 @@ impl Arrivals<'_> {
         match arrived {
             Arrived::Packets(received) => {
                 for (place, packet) in received.packets().enumerate() {
-                    self.roce(received.from, packet, place);
+                    self.roce(received, packet, place);
                 }
             }
             _ => self.counters.malformed.add(1),
         }
     }
 
-    /// Takes a packet of plain RoCEv2. `place`: its place among those that arrived with it.
+    /// Takes a packet of plain RoCEv2, one of `received`. `place`: its place among them. All of them
+    /// carry a congestion mark or none does, because the kernel does not merge others.
     #[cold]
-    pub(super) fn roce(&mut self, from: Option<SocketAddr>, bytes: &[u8], place: usize) {
+    pub(super) fn roce(&mut self, received: &Received<'_>, bytes: &[u8], place: usize) {
+        let Received { from, congestion, .. } = *received;
         let packet = match RcPacket::decode(bytes) {
             Ok(packet) => packet,
             Err(DecodeError::Opcode(opcode)) if UdHeader::has_opcode(opcode) => {
@@ -43,8 +45,11 @@ impl Arrivals<'_> {
         if !roce.is_intact(from, bytes, place) {
             return self.counters.payload_check.add(1);
         }
+        if congestion {
+            self.counters.marks_received.add(1);
+        }
         let Some(roce) = entry.roce_for(&packet.header, self.events) else { return };
-        match roce.take(self.now, &packet, &self.memory.checked) {
+        match roce.take(self.now, (&packet, congestion), &self.memory.checked) {
             Admit::Take(_) => {}
             Admit::Duplicate => self.counters.duplicates.add(1),
             Admit::Refuse(_) | Admit::Singly => self.counters.refused.add(1),

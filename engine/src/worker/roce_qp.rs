@@ -10,7 +10,7 @@ use braid_transport::{
     AddrPair, Admit, EndCause, Landing, QueuePair, RcArrival, RcQp, RcRemote, RcTransmit, Regions,
     RoceMtu,
 };
-use braid_wire::{DEFAULT_PORT, ICRC_LEN, IcrcEnds, QpId, RcHeader, RcPacket, Time};
+use braid_wire::{DEFAULT_PORT, ICRC_LEN, IcrcEnds, QpId, RcHeader, RcOpcode, RcPacket, Time};
 
 use super::{device, landing};
 use crate::cuda;
@@ -21,6 +21,9 @@ use crate::roce::{RocePort, RoceRemote};
 
 /// Bytes of the BTH, which the ICRC begins with.
 const BTH_LEN: usize = 12;
+/// The traffic class of CNPs: DSCP 48 (CS6), as ConnectX has it, so that they overtake the queue
+/// that they report.
+const CNP_TRAFFIC_CLASS: u8 = 48 << 2;
 
 /// A connected queue pair.
 pub(crate) struct RoceQp {
@@ -32,8 +35,22 @@ pub(crate) struct RoceQp {
     mtu: RoceMtu,
     /// The number by which the peer knows this queue pair, unless it is the engine's.
     number: Option<QpId>,
+    /// Whether requests and responses to READs leave ECN-capable: DCQCN is on.
+    ecn: bool,
     /// A packet that did not fit the batch before.
     held: Option<RcTransmit>,
+}
+
+/// Packets that leave with the same traffic class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum TrainClass {
+    /// Without ECN.
+    #[default]
+    Plain,
+    /// ECN-capable.
+    Ecn,
+    /// Congestion notification packets, without ECN.
+    Cnp,
 }
 
 impl RoceQp {
@@ -51,7 +68,16 @@ impl RoceQp {
         let from = SocketAddr::new(port.gid, port.port);
         let ends = IcrcEnds { from, to: to.remote };
         let qp = RcQp::new(qp, rc_remote(remote, mtu))?;
-        Ok(RoceQp { qp, to, ends, mtu, number, held: None })
+        let ecn = remote.dcqcn.is_some();
+        Ok(RoceQp { qp, to, ends, mtu, number, ecn, held: None })
+    }
+
+    fn class_of(&self, opcode: RcOpcode) -> TrainClass {
+        match opcode {
+            RcOpcode::CongestionNotification => TrainClass::Cnp,
+            opcode if self.ecn && opcode.is_paced() => TrainClass::Ecn,
+            _ => TrainClass::Plain,
+        }
     }
 
     /// Replaces the parameters of sending. Returns false if a work request was posted before.
@@ -90,10 +116,15 @@ impl RoceQp {
         ends.check(packet, place as u16).is_some()
     }
 
-    /// Takes a packet of the peer, and places its payload.
-    pub(super) fn take(&mut self, now: Time, packet: &RcPacket<'_>, memory: &Checked<'_>) -> Admit {
+    /// Takes a packet of the peer, and places its payload. `congestion`: whether it is marked.
+    pub(super) fn take(
+        &mut self,
+        now: Time,
+        (packet, congestion): (&RcPacket<'_>, bool),
+        memory: &Checked<'_>,
+    ) -> Admit {
         let RcPacket { header, payload } = packet;
-        let arrival = RcArrival { header, len: payload.len() as u32 };
+        let arrival = RcArrival { header, len: payload.len() as u32, congestion };
         let admit = self.qp.on_arrival(now, &arrival, memory);
         if let Admit::Take(landing) = &admit {
             if *landing != Landing::Nothing
@@ -114,8 +145,8 @@ impl RoceQp {
         let is_ended = !self.qp.state().receives();
         self.held.take_if(|held| is_ended && held.header.opcode.is_request());
         while let Some(mut next) = self.held.take().or_else(|| self.qp.poll_transmit(now)) {
-            let len = packet_len(&next);
-            if !train.takes(len) {
+            let (len, class) = (packet_len(&next), self.class_of(next.header.opcode));
+            if !train.takes(len, class) {
                 self.held = Some(next);
                 return;
             }
@@ -124,7 +155,10 @@ impl RoceQp {
                 Some(payload) if payload.pieces().any(|piece| cuda::is_device(piece.addr)) => {
                     self.qp.unreadable(&next.header);
                 }
-                Some(payload) => train.push(&self.ends, &next.header, &payload, len),
+                Some(payload) => {
+                    train.class = class;
+                    train.push(&self.ends, &next.header, &payload, len);
+                }
                 None => self.qp.unreadable(&next.header),
             }
         }
@@ -142,6 +176,7 @@ fn rc_remote(remote: &RoceRemote, mtu: RoceMtu) -> RcRemote {
         ack_timeout: remote.ack_timeout.min(braid_transport::MAX_TIMER),
         retry_count: remote.retry_count,
         window: remote.window.max(1),
+        dcqcn: remote.dcqcn,
     }
 }
 
@@ -151,12 +186,13 @@ fn packet_len(packet: &RcTransmit) -> usize {
     packet.header.encoded_len() + payload + RcHeader::padding(payload) + ICRC_LEN
 }
 
-/// Packets of one length for one peer. The last may be shorter.
+/// Packets of one length and class for one peer. The last may be shorter.
 #[derive(Default)]
 pub(super) struct Train {
     pub(super) bytes: Vec<u8>,
     /// Bytes of each packet but the last.
     pub(super) segment_len: usize,
+    class: TrainClass,
     count: u32,
     is_ended: bool,
     batch: Option<RoceBatch>,
@@ -176,11 +212,20 @@ impl Train {
         (self.batch, self.most) = (Some(batch), most);
     }
 
+    /// The destination, with the traffic class of the packets, and whether they are ECN-capable.
+    pub(super) fn egress(&self, mut to: AddrPair) -> (AddrPair, bool) {
+        if self.class == TrainClass::Cnp {
+            to.local.traffic_class = CNP_TRAFFIC_CLASS;
+        }
+        (to, self.class == TrainClass::Ecn)
+    }
+
     /// Whether another packet of `len` bytes can join.
-    fn takes(&self, len: usize) -> bool {
+    fn takes(&self, len: usize, class: TrainClass) -> bool {
         let (bytes, packets) = self.most;
         let has_room = self.count < packets && self.bytes.len() + len <= bytes;
-        self.is_empty() || (!self.is_ended && len <= self.segment_len && has_room)
+        let is_alike = class == self.class && len <= self.segment_len;
+        self.is_empty() || (!self.is_ended && is_alike && has_room)
     }
 
     /// Appends a packet with its ICRC.

@@ -30,6 +30,7 @@ mod privileged;
 mod rails;
 mod receiver_credit;
 mod roce;
+mod roce_marks;
 mod room;
 #[path = "../scripted/mod.rs"]
 mod scripted;

@@ -22,6 +22,12 @@ pub struct QpCounters {
     pub spurious: u64,
     /// Congestion marks (ECN CE) on segments sent, as the peer reports them.
     pub ecn_marks: u64,
+    /// Packets of plain RoCEv2 received with a congestion mark (ECN CE).
+    pub marks_received: u64,
+    /// Congestion notification packets (CNPs) of plain RoCEv2 sent.
+    pub cnps_sent: u64,
+    /// Congestion notification packets (CNPs) of plain RoCEv2 received.
+    pub cnps_received: u64,
     /// Payload bytes in segments sent.
     pub bytes_sent: u64,
     /// Data segments accepted.
@@ -53,6 +59,9 @@ impl std::ops::AddAssign for QpCounters {
         self.lost += other.lost;
         self.spurious += other.spurious;
         self.ecn_marks += other.ecn_marks;
+        self.marks_received += other.marks_received;
+        self.cnps_sent += other.cnps_sent;
+        self.cnps_received += other.cnps_received;
         self.bytes_sent += other.bytes_sent;
         self.segments_received += other.segments_received;
         self.bytes_received += other.bytes_received;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use braid_cc::ReactionPointConfig;
 use braid_wire::QpId;
 
 /// The number of payload bytes of a full packet (IBTA vol. 1, 9.6), the same at both ends.
@@ -73,4 +74,6 @@ pub struct RcRemote {
     pub retry_count: u8,
     /// Number of packets that this end may have in flight, at least 1. rxe has 128.
     pub window: u16,
+    /// DCQCN. `None`: only the window limits this end, and its packets leave without ECN.
+    pub dcqcn: Option<ReactionPointConfig>,
 }

@@ -17,9 +17,12 @@
 //!   a network without priority flow control drops packets.
 //! - A READ of more than some packets is asked for in several requests with consecutive PSNs, so
 //!   that its response does not overflow a socket's buffer.
+//! - Marks (ECN CE) of arriving packets are answered by congestion notification packets (A17.9.3).
+//!   DCQCN is an option; without it, those of the peer are only counted.
 //! - Credits of the peer (IBTA vol. 1, 9.7.7.2) are not obeyed; RNR NAKs limit SENDs instead.
 
 mod config;
+mod congestion;
 mod requester;
 mod response_queue;
 mod responder;

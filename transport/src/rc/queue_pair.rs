@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 use std::ops::Deref;
 
-use braid_wire::{Aeth, Psn, RcHeader, RcNak, RcOperation, Syndrome, Time};
+use braid_wire::{Aeth, Psn, RcHeader, RcNak, RcOpcode, RcOperation, Syndrome, Time};
 
 use super::config::RcRemote;
+use super::congestion::RcCongestion;
 use super::requester::{GoBack, RcRequester};
 use super::responder::{
     AcceptedRequest, RcRejection, RcResponder, ReceivedMessage, RefusedRequest, check_local,
@@ -24,6 +25,8 @@ pub struct RcArrival<'a> {
     pub header: &'a RcHeader,
     /// Bytes of the payload, at most 65,535.
     pub len: u32,
+    /// Whether it carries a congestion mark (ECN CE).
+    pub congestion: bool,
 }
 
 /// A packet to send. Its payload follows the headers, then its padding and the ICRC.
@@ -46,6 +49,7 @@ pub struct RcQp {
     qp: QueuePair,
     requester: RcRequester,
     responder: RcResponder,
+    congestion: RcCongestion,
     /// The packet whose payload is being placed.
     pending: Option<PendingPacket>,
     /// Whether a request precedes the next response.
@@ -82,6 +86,7 @@ impl RcQp {
         Ok(RcQp {
             requester: RcRequester::new(remote, qp.config.rnr_retry),
             responder: RcResponder::new(&remote, qp.config.max_rd_atomic),
+            congestion: RcCongestion::new(&remote),
             qp,
             pending: None,
             requests_turn: false,
@@ -95,8 +100,9 @@ impl RcQp {
     pub fn set_sending(&mut self, sending: &RcRemote) -> bool {
         let is_unused = self.requester.is_unused();
         if is_unused {
-            let RcRemote { qp, recv_psn, mtu, .. } = *self.requester.remote();
-            let remote = RcRemote { qp, recv_psn, mtu, ..*sending };
+            let RcRemote { qp, recv_psn, mtu, dcqcn, .. } = *self.requester.remote();
+            let remote = RcRemote { qp, recv_psn, mtu, dcqcn, ..*sending };
+            self.congestion.set_ack_timeout(remote.ack_timeout);
             self.requester = RcRequester::new(remote, self.qp.config.rnr_retry);
         }
         is_unused
@@ -180,7 +186,13 @@ impl RcQp {
 
     /// The time at which [`RcQp::on_timeout`] is due.
     pub fn next_timeout(&self) -> Option<Time> {
-        self.requester.next_timeout().filter(|_| self.qp.state.receives())
+        let timers = [self.requester.next_timeout(), self.congestion.opens_at()];
+        timers.into_iter().flatten().min().filter(|_| self.qp.state.receives())
+    }
+
+    /// The rate of DCQCN in bits per second. `None`: it is off.
+    pub fn bits_per_second(&mut self, now: Time) -> Option<u64> {
+        self.congestion.bits_per_second(now)
     }
 
     /// Whether the packet needs a receive that a shared receive queue has to provide first.
@@ -195,10 +207,13 @@ impl RcQp {
         arrival: &RcArrival<'_>,
         memory: &M,
     ) -> Admit {
-        let RcArrival { header, len } = *arrival;
+        let RcArrival { header, len, congestion } = *arrival;
         self.pending = None;
         if !self.qp.state.receives() {
             return self.refused(Refusal::State);
+        }
+        if congestion {
+            self.on_mark(now, header);
         }
         let admit = match header.opcode.operation() {
             RcOperation::ReadResponse | RcOperation::AtomicResponse => {
@@ -208,6 +223,11 @@ impl RcQp {
                 self.on_acknowledge(now, header);
                 Admit::Take(Landing::Nothing)
             }
+            RcOperation::Congestion => {
+                self.qp.counters.cnps_received += 1;
+                self.congestion.on_cnp(now);
+                Admit::Take(Landing::Nothing)
+            }
             _ => self.on_request(header, len, memory),
         };
         if let (Admit::Take(_), Some(_)) = (&admit, &self.pending) {
@@ -215,6 +235,14 @@ impl RcQp {
             self.qp.counters.bytes_received += u64::from(len);
         }
         admit
+    }
+
+    fn on_mark(&mut self, now: Time, header: &RcHeader) {
+        self.qp.counters.marks_received += 1;
+        // The sender of other packets would reduce a rate that they do not have.
+        if header.opcode.is_paced() {
+            self.congestion.on_mark(now);
+        }
     }
 
     fn on_request<M: Memory>(&mut self, header: &RcHeader, len: u32, memory: &M) -> Admit {
@@ -389,17 +417,24 @@ impl RcQp {
         }
     }
 
-    /// Returns the next packet. Requests and responses take turns.
+    /// Returns the next packet. CNPs come first. Requests and responses take turns.
     pub fn poll_transmit(&mut self, now: Time) -> Option<RcTransmit> {
         if !self.qp.state.receives() {
             return None;
         }
+        if self.congestion.take_cnp() {
+            return Some(self.notification());
+        }
         let first = self.requests_turn;
         self.requests_turn = !first;
         let packet = match first {
-            true => self.poll_request(now).or_else(|| self.poll_response()),
-            false => self.poll_response().or_else(|| self.poll_request(now)),
+            true => self.poll_request(now).or_else(|| self.poll_response(now)),
+            false => self.poll_response(now).or_else(|| self.poll_request(now)),
         };
+        if packet.is_none() {
+            let is_held = self.is_held_back(now);
+            self.congestion.hold(is_held);
+        }
         if let Some(RefusedRequest { cause, receive }) = self.responder.due_end() {
             if let (Some(status), Some(wr)) = (receive, self.qp.next_receive()) {
                 let id = wr.id;
@@ -411,9 +446,33 @@ impl RcQp {
         packet
     }
 
+    /// Whether the rate holds a packet back.
+    fn is_held_back(&self, now: Time) -> bool {
+        let may_begin = self.qp.state == QpState::ReadyToSend;
+        !self.congestion.is_open(now)
+            && (self.requester.has_unsent(may_begin) || self.responder.responses.is_read_next())
+    }
+
+    /// A congestion notification packet.
+    fn notification(&mut self) -> RcTransmit {
+        self.qp.counters.cnps_sent += 1;
+        let to = self.requester.remote().qp;
+        RcTransmit {
+            header: RcHeader::new(RcOpcode::CongestionNotification, to, 0),
+            gather: SgList::new(),
+            pd: self.qp.config.pd,
+            access: Access::NONE,
+        }
+    }
+
     fn poll_request(&mut self, now: Time) -> Option<RcTransmit> {
         let may_begin = self.qp.state == QpState::ReadyToSend;
-        let request = self.requester.poll(now, may_begin)?;
+        if !self.congestion.is_open(now) {
+            return None;
+        }
+        let ask_every = self.congestion.packets_before_timeout(now);
+        let request = self.requester.poll(now, may_begin, ask_every)?;
+        self.congestion.on_sent(now, &request.header, sg_list::total_len(&request.gather));
         let counters = &mut self.qp.counters;
         counters.segments_sent += 1;
         counters.retransmitted += u64::from(request.is_retransmission);
@@ -422,13 +481,18 @@ impl RcQp {
         Some(RcTransmit { header: request.header, gather: request.gather, pd, access })
     }
 
-    fn poll_response(&mut self) -> Option<RcTransmit> {
+    fn poll_response(&mut self, now: Time) -> Option<RcTransmit> {
+        if self.responder.responses.is_read_next() && !self.congestion.is_open(now) {
+            return None;
+        }
         let response = self.responder.responses.poll()?;
         let counters = &mut self.qp.counters;
         match response.header.opcode.operation() {
             RcOperation::ReadResponse => {
+                let len = sg_list::total_len(&response.gather);
                 counters.segments_sent += 1;
-                counters.bytes_sent += sg_list::total_len(&response.gather);
+                counters.bytes_sent += len;
+                self.congestion.on_sent(now, &response.header, len);
             }
             _ => counters.acks_sent += 1,
         }

@@ -171,8 +171,20 @@ impl RcRequester {
         self.retry.hold_until.into_iter().chain(self.retry.deadline).min()
     }
 
-    /// Returns the next packet. `may_begin`: whether work requests may begin.
-    pub(super) fn poll(&mut self, now: Time, may_begin: bool) -> Option<RequestPacket> {
+    /// Whether packets wait that were not sent since the requester last went back. `may_begin`:
+    /// whether work requests may begin.
+    pub(super) fn has_unsent(&self, may_begin: bool) -> bool {
+        self.at < if may_begin { self.queue.len() } else { self.begun }
+    }
+
+    /// Returns the next packet. `may_begin`: whether work requests may begin. `ask_every`: packets
+    /// after which it asks for an acknowledgement, if that is less than usual.
+    pub(super) fn poll(
+        &mut self,
+        now: Time,
+        may_begin: bool,
+        ask_every: u32,
+    ) -> Option<RequestPacket> {
         if self.retry.hold_until.is_some_and(|until| now < until) {
             return None;
         }
@@ -198,7 +210,7 @@ impl RcRequester {
         self.next = psn.plus(packets);
         self.sent = self.sent.max(self.next);
         self.at += usize::from(ends);
-        let ack_request = self.asks(ends, may_begin);
+        let ack_request = self.asks(ends, may_begin, ask_every.min(ASK_EVERY));
         self.retry.deadline.get_or_insert(now + self.remote.ack_timeout);
         Some(RequestPacket {
             header: RcHeader { ack_request, ..header },
@@ -281,7 +293,7 @@ impl RcRequester {
 
     /// Whether the packet that is being sent asks for an acknowledgement: every so many, and if no
     /// other packet of a message follows at once.
-    fn asks(&mut self, ends: bool, may_begin: bool) -> bool {
+    fn asks(&mut self, ends: bool, may_begin: bool, every: u32) -> bool {
         self.since_asked += 1;
         let follows = match self.queue.get(self.at) {
             Some(_) if !ends => true,
@@ -292,7 +304,7 @@ impl RcRequester {
             None => false,
         };
         let is_full = self.next.0 - self.una.0 >= self.window.now;
-        let asks = !follows || is_full || self.since_asked >= ASK_EVERY;
+        let asks = !follows || is_full || self.since_asked >= every;
         if asks {
             self.since_asked = 0;
         }

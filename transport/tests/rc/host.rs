@@ -99,20 +99,25 @@ impl Host {
         Host { index, qp, memory: Arena::new(memory) }
     }
 
-    /// Takes a datagram. Returns false if its ICRC is wrong.
-    pub(crate) fn receive(&mut self, now: Time, datagram: &[u8]) -> bool {
+    /// Takes a datagram. Returns false if its ICRC is wrong. `congestion`: whether it is marked.
+    pub(crate) fn receive(&mut self, now: Time, datagram: &[u8], congestion: bool) -> bool {
         if ends(self.index).check(datagram, 0) != Some(0) {
             return false;
         }
         let packet = RcPacket::decode(datagram).expect("hosts send what decodes");
         assert_eq!(packet.header.qp, QP[self.index]);
-        let _ = self.take(now, &packet.header, packet.payload);
+        let _ = self.take(now, (&packet.header, congestion), packet.payload);
         true
     }
 
-    /// Takes a packet.
-    pub(crate) fn take(&mut self, now: Time, header: &RcHeader, payload: &[u8]) -> Admit {
-        let arrival = RcArrival { header, len: payload.len() as u32 };
+    /// Takes a packet, which may be marked.
+    pub(crate) fn take(
+        &mut self,
+        now: Time,
+        (header, congestion): (&RcHeader, bool),
+        payload: &[u8],
+    ) -> Admit {
+        let arrival = RcArrival { header, len: payload.len() as u32, congestion };
         let admit = self.qp.on_arrival(now, &arrival, &self.memory);
         if let Admit::Take(landing) = &admit {
             match landing {

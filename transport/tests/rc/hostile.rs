@@ -67,7 +67,7 @@ fn anything_may_arrive() {
         for _ in 0..60 {
             let (header, payload) = anything(&mut rng, key);
             // The host checks that the landing lies in its memory and takes the whole payload.
-            let admit = pair.hosts[0].take(pair.now, &header, &payload);
+            let admit = pair.hosts[0].take(pair.now, (&header, rng.random()), &payload);
             taken += u64::from(matches!(admit, Admit::Take(Landing::Payload(_))));
             if rng.random_bool(0.3) {
                 let most = 4 * (1 << 30) / 1024;

@@ -2,6 +2,8 @@
 //!
 //! `BRAID_SCENARIOS=N` runs N random scenarios, `BRAID_FIRST_SEED=S` begins at S.
 
+mod bottleneck;
+mod congestion;
 mod hostile;
 mod host;
 #[path = "../kit/mod.rs"]
@@ -37,9 +39,10 @@ fn random_scenarios_match_the_model() {
     }
     println!("{totals:?}");
     if count >= SEEDS {
-        let Totals { completed, failed, lost, duplicated, rnr_naks, timeouts, wraps, replays } =
-            totals;
-        let counts = [completed, failed, lost, duplicated, rnr_naks, timeouts, wraps, replays];
+        let Totals { completed, failed, lost, duplicated, rnr_naks, timeouts, wraps, .. } = totals;
+        let Totals { replays, marks, cnps, .. } = totals;
+        let counts = [completed, failed, lost, duplicated, rnr_naks, timeouts, wraps];
+        let counts = counts.into_iter().chain([replays, marks, cnps]).collect::<Vec<_>>();
         assert!(counts.iter().all(|count| *count > 100), "{totals:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! A network that loses, delays, duplicates and damages packets.
+//! A network that loses, delays, duplicates, damages and marks packets.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,13 +17,25 @@ pub(crate) struct Faults {
     pub(crate) damage: f64,
     /// Share of packets that take longer than others, and so are overtaken.
     pub(crate) reordering: f64,
+    /// Share of ECN-capable packets that get a congestion mark.
+    pub(crate) marks: f64,
     /// The time from which nothing arrives.
     pub(crate) cut_at: Option<Time>,
 }
 
+/// A packet under way.
+#[derive(Clone)]
+pub(crate) struct Arriving {
+    /// The host that it is for.
+    pub(crate) to: usize,
+    pub(crate) bytes: Vec<u8>,
+    /// Whether it carries a congestion mark.
+    pub(crate) congestion: bool,
+}
+
 pub(crate) struct Network {
     pub(crate) faults: Faults,
-    wire: Wire<(usize, Vec<u8>)>,
+    wire: Wire<Arriving>,
     pub(crate) lost: u64,
     pub(crate) duplicated: u64,
 }
@@ -39,7 +51,14 @@ impl Network {
         Network { faults, wire: Wire::default(), lost: 0, duplicated: 0 }
     }
 
-    pub(crate) fn send(&mut self, now: Time, rng: &mut Pcg64Mcg, to: usize, mut packet: Vec<u8>) {
+    /// Sends a packet to host `to`. `ecn`: whether it is ECN-capable.
+    pub(crate) fn send(
+        &mut self,
+        now: Time,
+        rng: &mut Pcg64Mcg,
+        (to, ecn): (usize, bool),
+        mut packet: Vec<u8>,
+    ) {
         let faults = self.faults;
         if faults.cut_at.is_some_and(|at| now >= at) || rng.random_bool(faults.loss) {
             self.lost += 1;
@@ -52,12 +71,14 @@ impl Network {
         }
         let copies = 1 + usize::from(rng.random_bool(faults.duplication));
         self.duplicated += copies as u64 - 1;
+        let congestion = ecn && rng.random_bool(faults.marks);
         for _ in 0..copies {
             let mut delay = 1000;
             if rng.random_bool(faults.reordering) {
                 delay += rng.random_range(0..300_000);
             }
-            self.wire.send(now + Duration::from_nanos(delay), (to, packet.clone()));
+            let packet = Arriving { to, bytes: packet.clone(), congestion };
+            self.wire.send(now + Duration::from_nanos(delay), packet);
         }
     }
 
@@ -65,8 +86,8 @@ impl Network {
         self.wire.next_arrival()
     }
 
-    /// Returns the next packet that has arrived, and the host that it is for.
-    pub(crate) fn arrive(&mut self, now: Time) -> Option<(usize, Vec<u8>)> {
+    /// Returns the next packet that has arrived.
+    pub(crate) fn arrive(&mut self, now: Time) -> Option<Arriving> {
         self.wire.arrive(now)
     }
 }

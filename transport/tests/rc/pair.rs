@@ -29,12 +29,22 @@ pub(crate) fn remote(index: usize) -> RcRemote {
         ack_timeout: ACK_TIMEOUT,
         retry_count: RETRIES,
         window: 128,
+        dcqcn: None,
     }
 }
 
 impl Pair {
     pub(crate) fn new(config: &QpConfig) -> Self {
-        let host = |index| Host::new(index, config.clone(), remote(index), MEMORY);
+        Pair::with(config, |_| {})
+    }
+
+    /// A pair whose ends are connected with other parameters.
+    pub(crate) fn with(config: &QpConfig, change: impl Fn(&mut RcRemote)) -> Self {
+        let host = |index| {
+            let mut remote = remote(index);
+            change(&mut remote);
+            Host::new(index, config.clone(), remote, MEMORY)
+        };
         Pair { now: Time::from_nanos(1_000_000), hosts: [host(0), host(1)] }
     }
 
@@ -66,7 +76,7 @@ impl Pair {
     /// Hands packets to host `to`.
     pub(crate) fn deliver(&mut self, to: usize, packets: &[(RcHeader, Vec<u8>)]) {
         for (_, bytes) in packets {
-            assert!(self.hosts[to].receive(self.now, bytes), "a wrong ICRC");
+            assert!(self.hosts[to].receive(self.now, bytes, false), "a wrong ICRC");
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use braid_cc::ReactionPointConfig;
 use braid_transport::{QpConfig, RcRemote, RoceMtu};
 use braid_wire::Time;
 use rand::RngExt;
@@ -76,6 +77,7 @@ impl Plan {
             duplication: share(rng, 0.2),
             damage: share(rng, 0.05),
             reordering: share(rng, 0.1),
+            marks: [0.0, 0.05, 1.0][rng.random_range(0..3)],
             cut_at,
         };
         let mut psn = || match rng.random_range(0..3) {
@@ -94,6 +96,10 @@ impl Plan {
             // A scenario that does not cut the network must not fail by bad luck.
             retry_count: if cut_at.is_some() { 7 } else { 200 },
             window: [1, 4, 16, 128][rng.random_range(0..4)],
+            dcqcn: rng.random_bool(0.5).then(|| {
+                let line = [50, 1_000, 40_000][rng.random_range(0..3)];
+                ReactionPointConfig::new(line * 1_000_000)
+            }),
         };
         let remotes = [remote(QP[1], a, b, rng), remote(QP[0], b, a, rng)];
         let config = QpConfig {

@@ -173,7 +173,7 @@ fn misaligned_atomic_of_a_peer_is_an_invalid_request() {
     pair.post(1, SendOp::FetchAdd { remote, add: 1 }, 8);
     let (mut header, _) = pair.sends(0).remove(0);
     header.address += 4;
-    let admit = pair.hosts[1].take(pair.now, &header, &[]);
+    let admit = pair.hosts[1].take(pair.now, (&header, false), &[]);
     assert!(matches!(admit, braid_transport::Admit::Refuse(_)));
     let answer = pair.sends(1);
     pair.deliver(0, &answer);

@@ -10,9 +10,10 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::host::Host;
 use crate::model::{Layout, Receives, Requests, SLOTS};
-use crate::network::Network;
+use crate::network::{Arriving, Network};
 use crate::plan::Plan;
 
+const BEGIN: Time = Time::from_nanos(1_000_000);
 /// Virtual time in which a scenario ends. A cut network is noticed within 8 time-outs.
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -29,6 +30,9 @@ pub(crate) struct Totals {
     pub(crate) wraps: u64,
     /// READs and atomics that arrived again.
     pub(crate) replays: u64,
+    pub(crate) marks: u64,
+    /// CNPs that arrived.
+    pub(crate) cnps: u64,
 }
 
 impl AddAssign for Totals {
@@ -41,6 +45,8 @@ impl AddAssign for Totals {
         self.timeouts += other.timeouts;
         self.wraps += other.wraps;
         self.replays += other.replays;
+        self.marks += other.marks;
+        self.cnps += other.cnps;
     }
 }
 
@@ -56,6 +62,7 @@ struct World {
     receive_at: [Time; 2],
     receive_pause: Duration,
     wrapped: bool,
+    has_dcqcn: [bool; 2],
 }
 
 /// Runs one scenario.
@@ -73,7 +80,7 @@ pub(crate) fn run(seed: u64) -> Totals {
         let expected = expected.map(|(index, _)| index).collect();
         Receives { from, layout, expected, posted: 0, ended: 0 }
     });
-    let begin = Time::from_nanos(1_000_000);
+    let begin = BEGIN;
     let mut world = World {
         now: begin,
         rng,
@@ -85,6 +92,7 @@ pub(crate) fn run(seed: u64) -> Totals {
         receive_at: [begin; 2],
         receive_pause: plan.receive_pause,
         wrapped: false,
+        has_dcqcn: plan.remotes.map(|remote| remote.dcqcn.is_some()),
     };
     for host in 0..2 {
         (0..plan.first_receives).for_each(|_| world.post_receive(host));
@@ -169,8 +177,8 @@ impl World {
     }
 
     fn step(&mut self) {
-        while let Some((to, packet)) = self.network.arrive(self.now) {
-            self.hosts[to].receive(self.now, &packet);
+        while let Some(Arriving { to, bytes, congestion }) = self.network.arrive(self.now) {
+            self.hosts[to].receive(self.now, &bytes, congestion);
             self.settle(to);
         }
         for host in 0..2 {
@@ -187,7 +195,8 @@ impl World {
             self.settle(host);
             while let Some((header, packet)) = self.hosts[host].transmit(self.now) {
                 self.wrapped |= header.psn == 0xFF_FFFF;
-                self.network.send(self.now, &mut self.rng, 1 - host, packet);
+                let ecn = self.has_dcqcn[host] && header.opcode.is_paced();
+                self.network.send(self.now, &mut self.rng, (1 - host, ecn), packet);
             }
             self.settle(host);
         }
@@ -241,6 +250,10 @@ impl World {
 
     fn totals(&self) -> Totals {
         let counters = [0, 1].map(|host| self.hosts[host].qp.counters());
+        let lasted = self.now.as_nanos() - BEGIN.as_nanos();
+        for sent in counters {
+            assert!(sent.cnps_sent <= sent.marks_received.min(1 + lasted / 50_000), "{sent:?}");
+        }
         Totals {
             completed: self.requests.iter().map(|all| all.ended as u64 - all.failed).sum(),
             failed: self.requests.iter().map(|all| all.failed).sum(),
@@ -250,6 +263,8 @@ impl World {
             timeouts: counters.iter().map(|counters| counters.timeouts).sum(),
             wraps: self.wrapped.into(),
             replays: counters.iter().map(|counters| counters.duplicates).sum(),
+            marks: counters.iter().map(|counters| counters.marks_received).sum(),
+            cnps: counters.iter().map(|counters| counters.cnps_received).sum(),
         }
     }
 }

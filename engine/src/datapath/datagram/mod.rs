@@ -124,7 +124,11 @@ impl Datapath for DatagramDatapath {
     }
 
     fn send_alone(&mut self, to: AddrPair, via: Via, packets: &mut Vec<u8>, segment_len: usize) {
-        self.queue.alone(Shape { to, via, len: segment_len }, packets);
+        self.queue.alone(Shape { to, via, len: segment_len }, packets, false);
+    }
+
+    fn send_roce(&mut self, to: AddrPair, packets: &mut Vec<u8>, segment_len: usize, ecn: bool) {
+        self.queue.alone(Shape { to, via: Via::Port, len: segment_len }, packets, ecn);
     }
 
     fn flush(&mut self) -> bool {

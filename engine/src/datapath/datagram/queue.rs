@@ -85,12 +85,15 @@ impl PacketQueue {
 
     /// Adds packets of the shape `packet` in a batch of their own; the last may be shorter. Virtual
     /// machines and namespaces drop a batch as a whole, so a packet that may be too large for its
-    /// path shares none.
-    pub(super) fn alone(&mut self, packet: Shape, packets: &mut Vec<u8>) {
+    /// path shares none. `ecn`: whether they leave ECN-capable.
+    pub(super) fn alone(&mut self, packet: Shape, packets: &mut Vec<u8>, ecn: bool) {
         if !self.others.is_empty() {
             self.seal_others();
         }
         self.others.adopt(packet, packets);
+        if ecn {
+            self.others.use_ecn();
+        }
         self.seal_others();
     }
 
@@ -322,7 +325,7 @@ mod tests {
     fn nothing_is_lost_with_a_probe() {
         let mut queue = queue();
         queue.packet(TO, Via::Port, &[0; 60]);
-        queue.alone(Shape { to: TO, via: Via::Port, len: 9000 }, &mut vec![0; 9000]);
+        queue.alone(Shape { to: TO, via: Via::Port, len: 9000 }, &mut vec![0; 9000], false);
         queue.packet(TO, Via::Port, &[0; 60]);
         assert_eq!(batches(queue), [1, 1, 1]);
     }
@@ -333,7 +336,7 @@ mod tests {
         let mut packets = Vec::with_capacity(70_000);
         for len in [2500, 1000] {
             packets.resize(len, 7);
-            queue.alone(Shape { to: TO, via: Via::Port, len: 1000 }, &mut packets);
+            queue.alone(Shape { to: TO, via: Via::Port, len: 1000 }, &mut packets, false);
             assert!(packets.is_empty());
             queue.packet(TO, Via::Port, &[0; 60]);
         }

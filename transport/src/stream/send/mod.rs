@@ -17,7 +17,7 @@ mod shortest;
 pub(crate) mod quantum;
 pub(crate) mod send_limits;
 mod chunks;
-mod pacer;
+pub(crate) mod pacer;
 mod credit;
 pub(crate) mod congestion;
 pub(crate) mod subflow;
