@@ -608,6 +608,8 @@ typedef struct braid_engine_counters {
     // Packets dropped because they were unprotected on a keyed connection, or protected with the
     // keys of another connection.
     uint64_t unprotected;
+    // Intact RoCEv2 packets received with a congestion mark (ECN CE).
+    uint64_t marks_received;
 } braid_engine_counters;
 
 // The properties of a memory region.
@@ -773,6 +775,12 @@ typedef struct braid_qp_counters {
     uint64_t timeouts;
     // Acknowledgements of packets that were never sent. Each ended the queue pair.
     uint64_t untrue_acks;
+    // RoCEv2 packets received with a congestion mark (ECN CE).
+    uint64_t marks_received;
+    // Congestion notification packets (CNPs) of RoCEv2 sent.
+    uint64_t cnps_sent;
+    // Congestion notification packets (CNPs) of RoCEv2 received.
+    uint64_t cnps_received;
 } braid_qp_counters;
 
 // The peer's end of a RoCEv2 connection, initialised by braid_roce_remote_init. The caller must
@@ -804,6 +812,10 @@ typedef struct braid_roce_remote {
     uint64_t ack_timeout_us;
     // The UDP port at which the peer receives. RNICs and Soft-RoCE know only 4791.
     uint32_t port;
+    // DCQCN: the rate of the link, and parameters, such as "25G" or "25G,min=10M". Congestion
+    // notification packets of the peer then reduce the rate, and packets leave ECN-capable. NULL:
+    // off.
+    const char *dcqcn;
 } braid_roce_remote;
 
 // The end of an engine of its RoCEv2 connections to a peer, which the peer has to be told.

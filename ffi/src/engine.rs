@@ -141,6 +141,8 @@ pub struct braid_engine_counters {
     /// Packets dropped because they were unprotected on a keyed connection, or protected with the
     /// keys of another connection.
     pub unprotected: u64,
+    /// Intact RoCEv2 packets received with a congestion mark (ECN CE).
+    pub marks_received: u64,
 }
 
 // SAFETY: `repr(C)`, `size` first, numbers only.
@@ -176,6 +178,7 @@ impl From<EngineCounters> for braid_engine_counters {
             forged: from.forged,
             replayed: from.replayed,
             unprotected: from.unprotected,
+            marks_received: from.marks_received,
         }
     }
 }

@@ -295,6 +295,12 @@ pub struct braid_qp_counters {
     pub timeouts: u64,
     /// Acknowledgements of packets that were never sent. Each ended the queue pair.
     pub untrue_acks: u64,
+    /// RoCEv2 packets received with a congestion mark (ECN CE).
+    pub marks_received: u64,
+    /// Congestion notification packets (CNPs) of RoCEv2 sent.
+    pub cnps_sent: u64,
+    /// Congestion notification packets (CNPs) of RoCEv2 received.
+    pub cnps_received: u64,
 }
 
 // SAFETY: `repr(C)`, `size` first, numbers only.
@@ -322,6 +328,9 @@ impl From<QpCounters> for braid_qp_counters {
             rnr_naks: from.rnr_naks,
             timeouts: from.timeouts,
             untrue_acks: from.untrue_acks,
+            marks_received: from.marks_received,
+            cnps_sent: from.cnps_sent,
+            cnps_received: from.cnps_received,
         }
     }
 }

@@ -49,6 +49,10 @@ pub struct braid_roce_remote {
     pub ack_timeout_us: u64,
     /// The UDP port at which the peer receives. RNICs and Soft-RoCE know only 4791.
     pub port: u32,
+    /// DCQCN: the rate of the link, and parameters, such as "25G" or "25G,min=10M". Congestion
+    /// notification packets of the peer then reduce the rate, and packets leave ECN-capable. NULL:
+    /// off.
+    pub dcqcn: *const c_char,
 }
 
 // SAFETY: `repr(C)`, `size` first, numbers and a raw pointer only.
@@ -72,6 +76,7 @@ impl Default for braid_roce_remote {
             window: defaults.window.into(),
             ack_timeout_us: micros(defaults.ack_timeout),
             port: defaults.port.into(),
+            dcqcn: ptr::null(),
         }
     }
 }
@@ -103,6 +108,10 @@ impl braid_roce_remote {
         to.window = narrow(from.window.into(), 65_535, "window")?;
         to.ack_timeout = timer(from.ack_timeout_us, "ack_timeout_us")?;
         to.port = narrow(from.port.into(), 65_535, "port")?;
+        if !from.dcqcn.is_null() {
+            // SAFETY: as above.
+            to.dcqcn = Some(unsafe { text(from.dcqcn, "dcqcn") }?.parse()?);
+        }
         Ok(to)
     }
 }

@@ -20,8 +20,8 @@ pub(crate) fn engine_counters<'py>(
     fields! {
         py, counters, datagrams_sent, batches_sent, link_full, send_errors, datagrams_received,
         malformed, version, header_check, payload_check, unknown_qp, wrong_token, wrong_source,
-        forged, replayed, unprotected, duplicates, refused, setup_refused, setup_busy, overflowed,
-        unreachable, injected, paths_blocked, ways_learnt,
+        forged, replayed, unprotected, duplicates, refused, marks_received, setup_refused, setup_busy,
+        overflowed, unreachable, injected, paths_blocked, ways_learnt,
     }
 }
 
@@ -30,7 +30,8 @@ pub(crate) fn qp_counters<'py>(
     counters: &QpCounters,
 ) -> PyResult<Bound<'py, PyDict>> {
     fields! {
-        py, counters, segments_sent, retransmitted, lost, spurious, ecn_marks, bytes_sent,
+        py, counters, segments_sent, retransmitted, lost, spurious, ecn_marks, marks_received,
+        cnps_sent, cnps_received, bytes_sent,
         segments_received, bytes_received, duplicates, out_of_order, refused, acks_sent,
         acks_received, rnr_naks, timeouts,
     }
