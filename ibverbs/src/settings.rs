@@ -12,6 +12,7 @@ use std::str::FromStr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use braid::congestion::ReactionPointConfig;
 use braid::environment;
 use braid::{
     AllowList, CcConfig, Crc, Datapath, DatapathKind, DatapathOptions, DestinationGroups,
@@ -35,6 +36,8 @@ pub(crate) struct Settings {
     pub(crate) rails: Vec<Vec<String>>,
     /// When reliable queue pairs speak plain RoCEv2.
     pub(crate) roce: RoceUse,
+    /// DCQCN of queue pairs that speak plain RoCEv2.
+    pub(crate) roce_dcqcn: Option<ReactionPointConfig>,
     /// These three fields become the `security` of the engine.
     key: Option<SecretKey>,
     allowed_keys: Option<AllowList>,
@@ -85,6 +88,7 @@ const SETTINGS: &[(&str, Apply)] = &[
     ("BRAID_LOSS_RECOVERY", |s, v| set(&mut s.recovery, parsed(v))),
     (RAILS, |s, v| set(&mut s.rails, parsed(v).map(|names: RailNames| names.devices))),
     (ROCE, |s, v| set(&mut s.roce, roce(v))),
+    ("BRAID_ROCE_DCQCN", |s, v| set(&mut s.roce_dcqcn, parsed(v).map(Some))),
     ("BRAID_MTU", |s, v| set(&mut s.engine.mtu, number(v, 8..=65_400).map(Some))),
     ("BRAID_CRC", |s, v| set(&mut s.engine.crc, crc(v).map(Some))),
     // The key file is read at once, so that an error is known before anything opens.
@@ -179,9 +183,9 @@ impl Settings {
         let engine = EngineConfig { progress, paths: 1, ..EngineConfig::default() };
         let (cc, recovery) = (CcConfig::default(), LossRecovery::GoBackN);
         let (key, allowed_keys, security) = (None, None, None);
-        let (rails, roce) = (Vec::new(), RoceUse::Auto);
+        let (rails, roce, roce_dcqcn) = (Vec::new(), RoceUse::Auto, None);
         let mut settings =
-            Settings { engine, cc, recovery, rails, roce, key, allowed_keys, security };
+            Settings { engine, cc, recovery, rails, roce, roce_dcqcn, key, allowed_keys, security };
         for (name, apply) in SETTINGS {
             let Some(value) = value(name) else { continue };
             let value = text(name, value)?;

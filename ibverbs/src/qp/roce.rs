@@ -108,6 +108,7 @@ impl QueuePair {
             exponent => Duration::from_nanos(4096 << exponent),
         };
         remote.retry_count = given.retry_cnt;
+        remote.dcqcn = self.running.settings.roce_dcqcn;
         remote
     }
 
