@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use braid::LbPolicy;
+use braid::congestion::ReactionPointConfig;
 use braid_lab::pages::named;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
@@ -172,6 +173,10 @@ pub(crate) struct TestArgs {
     /// the largest that fits the route].
     #[arg(long)]
     pub(crate) roce: bool,
+    /// With --roce, congestion control by DCQCN at both ends: the rate of the link, such as 25G, and
+    /// parameters [default: none]
+    #[arg(long, value_name = "RATE", requires = "roce")]
+    pub(crate) dcqcn: Option<ReactionPointConfig>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     #[command(flatten)]

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use braid::LossRecovery;
+use braid::congestion::ReactionPointConfig;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -31,9 +32,8 @@ pub(crate) struct Plan {
     /// Work requests that the queues of a queue pair hold.
     pub(crate) sends: u32,
     pub(crate) receives: u32,
-    /// Largest path MTU of data queue pairs that speak plain RoCEv2. `None`: they speak Braid's
-    /// protocol.
-    pub(crate) roce: Option<u32>,
+    /// `None`: the data queue pairs speak Braid's protocol.
+    pub(crate) roce: Option<RocePlan>,
     /// Slots of memory per queue pair, which its messages use in rotation, and the bytes of each:
     /// the largest message.
     pub(crate) slots: u32,
@@ -92,6 +92,20 @@ pub(crate) enum Extent {
     /// A duration. Each side that transmits uses its own clock.
     Time(Duration),
 }
+
+/// The parameters of data queue pairs that speak plain RoCEv2.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct RocePlan {
+    /// Largest path MTU.
+    pub(crate) mtu: u32,
+    /// DCQCN of both sides.
+    pub(crate) dcqcn: Option<Dcqcn>,
+}
+
+/// The rate of a link and the parameters of DCQCN, as text.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Dcqcn(#[serde(with = "by_name")] pub(crate) ReactionPointConfig);
 
 /// One end of a queue pair that speaks plain RoCEv2.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]

@@ -8,7 +8,7 @@ use braid::{Engine, QpId, QpState, QueuePair, RoceMtu, RoceRemote};
 
 use crate::control::Control;
 use crate::failure::{Attempt, Failure};
-use crate::plan::{Answer, Order, RoceEnd};
+use crate::plan::{Answer, Dcqcn, Order, RoceEnd, RocePlan};
 
 impl RoceEnd {
     /// Returns the end of a queue pair of this side. `mtu`: the largest path MTU that the plan
@@ -28,7 +28,12 @@ impl RoceEnd {
     }
 
     /// Connects a queue pair with this end to `theirs`.
-    fn connect(&self, qp: &QueuePair, theirs: &RoceEnd) -> Result<(), Failure> {
+    fn connect(
+        &self,
+        qp: &QueuePair,
+        theirs: &RoceEnd,
+        dcqcn: Option<Dcqcn>,
+    ) -> Result<(), Failure> {
         if theirs.index != self.index {
             return Err(Failure::Peer("connected out of turn".to_owned()));
         }
@@ -37,6 +42,7 @@ impl RoceEnd {
         let mut remote = RoceRemote::new(theirs.gid, QpId::new(theirs.qp));
         (remote.port, remote.mtu) = (theirs.port, Some(mtu));
         (remote.recv_psn, remote.send_psn) = (theirs.psn, self.psn);
+        remote.dcqcn = dcqcn.map(|Dcqcn(config)| config);
         qp.connect_roce(&remote).attempt("RoCEv2")
     }
 }
@@ -46,14 +52,14 @@ pub(crate) fn connect(
     engine: &Engine,
     control: &mut Control,
     (index, qp): (u32, &QueuePair),
-    (peer, mtu): (SocketAddr, u32),
+    (peer, plan): (SocketAddr, RocePlan),
     limit: Duration,
 ) -> Result<(), Failure> {
     qp.modify(QpState::Init).attempt("queue pair to INIT")?;
-    let own = RoceEnd::of(engine, (index, qp), peer, Some(mtu))?;
+    let own = RoceEnd::of(engine, (index, qp), peer, Some(plan.mtu))?;
     control.send(&Order::Connect(own))?;
     match control.answer(limit)? {
-        Answer::Connected(theirs) => own.connect(qp, &theirs),
+        Answer::Connected(theirs) => own.connect(qp, &theirs, plan.dcqcn),
         _ => Err(Failure::Peer("did not connect a queue pair".to_owned())),
     }
 }
@@ -64,10 +70,10 @@ pub(crate) fn accept(
     control: &mut Control,
     (index, qp): (u32, &QueuePair),
     peer: SocketAddr,
-    theirs: &RoceEnd,
+    (theirs, dcqcn): (&RoceEnd, Option<Dcqcn>),
 ) -> Result<(), Failure> {
     qp.modify(QpState::Init).attempt("queue pair to INIT")?;
     let own = RoceEnd::of(engine, (index, qp), peer, None)?;
-    own.connect(qp, theirs)?;
+    own.connect(qp, theirs, dcqcn)?;
     control.send(&Answer::Connected(own))
 }

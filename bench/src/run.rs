@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::json_file::JsonFile;
 use crate::peer::cpu_seconds;
 use crate::peer::limits::WORKING_SET_BYTES;
-use crate::plan::{Extent, Order, Phase, PhaseOutcome, Plan};
+use crate::plan::{Dcqcn, Extent, Order, Phase, PhaseOutcome, Plan, RocePlan};
 use crate::policies::Policies;
 use crate::report::{self, Bandwidth, Figures, Host, Hosts, Latency, Results, Row};
 use crate::session::{self, Session, Side};
@@ -254,7 +254,10 @@ fn plan(test: Test, args: &TestArgs, sizes: &[u64]) -> Plan {
         events: args.events,
         atomic: args.atomic,
         loss_recovery: args.engine.policy.loss_recovery,
-        roce: args.roce.then(|| args.engine.mtu.map_or(u32::MAX, u32::from)),
+        roce: args.roce.then(|| RocePlan {
+            mtu: args.engine.mtu.map_or(u32::MAX, u32::from),
+            dcqcn: args.dcqcn.map(Dcqcn),
+        }),
         sends,
         receives,
         slots: if args.verify { receives } else { slots(args, slot_len).min(receives) },

@@ -18,7 +18,7 @@ use crate::control::Control;
 use crate::degraded::{self, Degraded};
 use crate::engine_args::{EngineArgs, MemoryKind, ProgressKind, Service, Switch};
 use crate::failure::{Attempt, Failure};
-use crate::plan::{Answer, Join, Order, Plan, Regions, from_json, to_json};
+use crate::plan::{Answer, Dcqcn, Join, Order, Plan, Regions, from_json, to_json};
 use crate::report::RailUse;
 use crate::stdio::say;
 use crate::traffic::{OutOfOrder, Traffic};
@@ -227,9 +227,9 @@ impl Session {
         let (remote, remote_credits) = from_json(&answer)?;
         for index in 0..parts.plan.qps {
             let (qp, limit) = (parts.data_qp()?, limit.unwrap_or(CONNECT_TIMEOUT));
-            if let Some(mtu) = parts.plan.roce {
+            if let Some(plan) = parts.plan.roce {
                 let (engine, control) = (&parts.side.engine, &mut parts.control);
-                roce::connect(engine, control, (index, &qp), (server, mtu), limit)?;
+                roce::connect(engine, control, (index, &qp), (server, plan), limit)?;
             } else {
                 let join = to_json(&Join::Data(index));
                 qp.connect(server, &join, limit).attempt("connect")?;
@@ -255,8 +255,8 @@ impl Session {
         let mut parts = Parts::new(side, plan, false)?;
         let regions = to_json(&parts.regions());
         request.accept(&parts.control.qp, &regions).attempt("accept")?;
-        if parts.plan.roce.is_some() {
-            parts.accept_over_roce(client)?;
+        if let Some(plan) = parts.plan.roce {
+            parts.accept_over_roce(client, plan.dcqcn)?;
         }
         while parts.qps.len() < parts.plan.qps as usize {
             let request = parts.next_request(listener, client, held.as_deref_mut())?;
@@ -462,14 +462,18 @@ impl Parts {
     }
 
     /// Connects all data queue pairs to the ends that a client sends over the control queue pair.
-    fn accept_over_roce(&mut self, client: SocketAddr) -> Result<(), Failure> {
+    fn accept_over_roce(
+        &mut self,
+        client: SocketAddr,
+        dcqcn: Option<Dcqcn>,
+    ) -> Result<(), Failure> {
         let mut deadline = Instant::now() + CONNECT_TIMEOUT;
         while self.qps.len() < self.plan.qps as usize {
             match self.control.try_receive()? {
                 Some(Order::Connect(theirs)) => {
                     let (engine, qp) = (&self.side.engine, self.data_qp()?);
                     let own = (self.qps.len() as u32, &qp);
-                    roce::accept(engine, &mut self.control, own, client, &theirs)?;
+                    roce::accept(engine, &mut self.control, own, client, (&theirs, dcqcn))?;
                     self.qps.push(qp);
                     deadline = Instant::now() + CONNECT_TIMEOUT;
                 }

@@ -260,6 +260,7 @@ fn braid_args(
         connect_timeout: None,
         verify: false,
         roce: false,
+        dcqcn: None,
         output: OutputArgs {
             interval: None,
             report_gbits: false,

@@ -44,6 +44,9 @@ pub(super) struct QueuePair {
     pub(super) lost_per_second: f64,
     pub(super) retransmitted_per_second: f64,
     pub(super) timeouts_per_second: f64,
+    pub(super) marks_received_per_second: f64,
+    pub(super) cnps_sent_per_second: f64,
+    pub(super) cnps_received_per_second: f64,
     pub(super) outstanding_sends: u64,
     pub(super) outstanding_recvs: u64,
     /// Degradations of its connection.
@@ -231,6 +234,9 @@ fn add_qp(all: &mut QueuePairs, labels: &Labels, of: &Between<'_>) {
     qp.lost_per_second = of.rate("lost");
     qp.retransmitted_per_second = of.rate("retransmitted");
     qp.timeouts_per_second = of.rate("timeouts");
+    qp.marks_received_per_second = of.rate("marks_received");
+    qp.cnps_sent_per_second = of.rate("cnps_sent");
+    qp.cnps_received_per_second = of.rate("cnps_received");
     qp.outstanding_sends = of.count("outstanding_sends");
     qp.outstanding_recvs = of.count("outstanding_recvs");
 }

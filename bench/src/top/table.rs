@@ -234,6 +234,15 @@ fn queue_pairs(lines: &mut Lines, all: &[QueuePair]) {
         if !of.error.is_empty() {
             lines.below(&of.error);
         }
+        let (marks, cnps) = (of.marks_received_per_second, of.cnps_received_per_second);
+        if marks + cnps > 0.0 {
+            lines.below(&format!(
+                "RoCEv2, per second: {} marks and {} CNPs received, {} CNPs sent",
+                count(marks),
+                count(cnps),
+                count(of.cnps_sent_per_second)
+            ));
+        }
         for QpDegradation { name, why, .. } in &of.degradations {
             lines.below(&format!("degraded: {name}: {why}"));
         }
@@ -328,6 +337,7 @@ mod tests {
             sent_gbps: 123.456,
             rtt_us: Some(12345.6),
             window_bytes: 4 << 20,
+            marks_received_per_second: 54.3,
             degradations: vec![degraded()],
             ..QueuePair::default()
         };
@@ -350,7 +360,9 @@ mod tests {
             }
             let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
             let why = "lets only one of the 16 source ports pass";
-            for wanted in ["255.255.255.255:65535", ":def0]:65535", "123.456", "12345.6", why] {
+            let marks = "RoCEv2, per second: 54 marks and 0 CNPs received, 0 CNPs sent";
+            let [peer, other] = ["255.255.255.255:65535", ":def0]:65535"];
+            for wanted in [peer, other, "123.456", "12345.6", marks, why] {
                 assert!(words.contains(wanted), "{width}: no {wanted}: {text}");
             }
             assert_eq!(text.matches("WINDOW").count(), if width < 100 { 1 } else { 2 }, "{text}");

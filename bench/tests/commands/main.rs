@@ -9,5 +9,6 @@ mod many_clients;
 mod moe;
 mod output;
 mod perftest;
+mod roce_marks;
 mod server;
 mod top;
