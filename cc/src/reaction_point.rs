@@ -209,6 +209,11 @@ impl ReactionPoint {
         self.rate as u64
     }
 
+    /// Returns the rate at the last event in bits per second.
+    pub fn last_rate(&self) -> u64 {
+        self.rate as u64
+    }
+
     /// Applies the steps of the timers that are due until `now`.
     fn advance(&mut self, now: Time) {
         let Some(mut clocks) = self.clocks else { return };
@@ -255,8 +260,8 @@ impl ReactionPoint {
     }
 }
 
-/// Advances a clock that ticks at `next` and every `interval` after it, by at most `most` ticks that
-/// are due until `now`. Returns their number.
+/// Advances a clock that ticks at `next` and every `interval` after it, by the ticks that are due
+/// until `now`, `most` of them at most. Returns their number.
 fn take_ticks(next: &mut Time, now: Time, interval: Duration, most: u64) -> u64 {
     if now < *next || *next == Time::FAR_FUTURE {
         return 0;

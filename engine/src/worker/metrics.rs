@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::Worker;
-use super::qps::QpEntry;
+use super::qps::{QpEntry, QpLocation};
 use super::rails::PeerAddrs;
 use crate::metrics::QpMetrics;
 
@@ -20,7 +20,11 @@ impl Worker {
 
     fn metrics_of(&self, entry: &QpEntry) -> QpMetrics {
         let (shared, core) = (&entry.shared, entry.core(&self.peers));
-        let connected = entry.connected(&self.peers);
+        let connected = entry.connected(&self.peers).into_iter().flat_map(|qp| qp.subflows());
+        let over_roce = match &entry.place {
+            QpLocation::Roce(roce) => Some(roce.qp.subflow()),
+            _ => None,
+        };
         let surveyed = entry.bound().and_then(|(peer, _)| self.peers.surveyed(peer));
         QpMetrics {
             number: shared.id,
@@ -32,7 +36,7 @@ impl Worker {
             outstanding_sends: shared.sends.outstanding(),
             outstanding_recvs: shared.recvs.outstanding(),
             counters: core.counters(),
-            subflows: connected.into_iter().flat_map(|qp| qp.subflows()).collect(),
+            subflows: connected.chain(over_roce).collect(),
             degradations: surveyed.map_or(Vec::new(), |surveyed| surveyed.list.clone()),
         }
     }

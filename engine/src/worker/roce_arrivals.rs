@@ -23,8 +23,8 @@ impl Arrivals<'_> {
         }
     }
 
-    /// Takes a packet of plain RoCEv2, one of `received`. `place`: its place among them. All of them
-    /// carry a congestion mark or none does, because the kernel does not merge others.
+    /// Takes a packet of plain RoCEv2, one of `received`. `place`: its place among them. Either all
+    /// of them carry a congestion mark or none does, because the kernel merges no others.
     #[cold]
     pub(super) fn roce(&mut self, received: &Received<'_>, bytes: &[u8], place: usize) {
         let Received { from, congestion, .. } = *received;

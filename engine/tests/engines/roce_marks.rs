@@ -161,6 +161,14 @@ fn every_operation_arrives_with_dcqcn() {
         }
         let [a, b] = sides;
         let remote = b.memory.remote();
-        every_operation_arrives(&Pair { a, b, remote });
+        let pair = Pair { a, b, remote };
+        every_operation_arrives(&pair);
+        let metrics = pair.a.engine.metrics();
+        let rates: Vec<_> = metrics.queue_pairs[0]
+            .subflows
+            .iter()
+            .map(|subflow| (subflow.bits_per_second, subflow.in_flight))
+            .collect();
+        assert_eq!(rates, [(Some(10_000_000_000), 0)]);
     }
 }

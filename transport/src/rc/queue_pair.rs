@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::ops::Deref;
 
-use braid_wire::{Aeth, Psn, RcHeader, RcNak, RcOpcode, RcOperation, Syndrome, Time};
+use braid_wire::{
+    Aeth, Psn, RailId, RcHeader, RcNak, RcOpcode, RcOperation, Stream, Syndrome, Time,
+};
 
 use super::config::RcRemote;
 use super::congestion::RcCongestion;
@@ -15,7 +17,8 @@ use crate::output::EventKind;
 use crate::qp::{Admit, Landing, QueuePair};
 use crate::{
     Access, Completion, EndCause, Ended, FailedWork, Memory, PdId, PostError, QpAttributes,
-    QpError, QpState, RecvWr, Refusal, SendWr, SgList, StateError, Status, Work, sg_list,
+    QpError, QpState, RecvWr, Refusal, SendWr, SgList, StateError, Status, SubflowMetrics, Work,
+    sg_list,
 };
 
 /// A packet that has arrived, with a right ICRC.
@@ -190,9 +193,19 @@ impl RcQp {
         timers.into_iter().flatten().min().filter(|_| self.qp.state.receives())
     }
 
-    /// The rate of DCQCN in bits per second. `None`: it is off.
-    pub fn bits_per_second(&mut self, now: Time) -> Option<u64> {
-        self.congestion.bits_per_second(now)
+    /// The window, the packets in flight, and the rate of DCQCN at its last event. The rate is that
+    /// of responses, too. There is no measured round trip.
+    pub fn subflow(&self) -> SubflowMetrics {
+        let packet = u64::from(self.requester.remote().mtu.bytes());
+        SubflowMetrics {
+            stream: Stream::Requests,
+            rail: RailId::FIRST,
+            rtt: None,
+            rto: self.requester.remote().ack_timeout,
+            window: self.requester.window() * packet,
+            bits_per_second: self.congestion.bits_per_second(),
+            in_flight: self.requester.in_flight() * packet,
+        }
     }
 
     /// Whether the packet needs a receive that a shared receive queue has to provide first.

@@ -134,6 +134,16 @@ impl RcRequester {
         &self.remote
     }
 
+    /// Number of packets that may be in flight.
+    pub(super) fn window(&self) -> u64 {
+        self.window.now
+    }
+
+    /// Number of packets in flight, responses to READs included.
+    pub(super) fn in_flight(&self) -> u64 {
+        self.next.0 - self.una.0
+    }
+
     /// Whether work requests that have begun are not acknowledged.
     pub(super) fn is_busy(&self) -> bool {
         self.begun > 0
