@@ -1,6 +1,7 @@
 //! Every operation, through the C API.
 
 use std::ffi::c_int;
+use std::mem;
 use std::ptr;
 use std::thread;
 
@@ -331,11 +332,16 @@ fn two_ends_are_connected_over_plain_rocev2_by_numbers() {
             let wrong = braid_roce_remote { mtu, qp, ..to_b };
             assert_eq!(braid_qp_connect_roce(a.qp, &wrong), BRAID_ERR_INVALID);
         }
+        let wrong = braid_roce_remote { dcqcn: c"fast".as_ptr(), ..to_b };
+        assert_eq!(braid_qp_connect_roce(a.qp, &wrong), BRAID_ERR_INVALID);
         assert_eq!(braid_qp_connect_roce(a.qp, ptr::null()), BRAID_ERR_NULL);
-        to_b.mtu = 1024;
+        (to_b.mtu, to_b.dcqcn) = (1024, c"10G,min=10M".as_ptr());
         ok(braid_qp_connect_roce(a.qp, &to_b));
         assert_eq!(braid_qp_connect_roce(a.qp, &to_b), BRAID_ERR_STATE);
-        ok(braid_qp_connect_roce(b.qp, &braid_roce_remote { mtu: 1024, ..to_a }));
+        // A program of before DCQCN.
+        let size = mem::offset_of!(braid_roce_remote, dcqcn);
+        let before = braid_roce_remote { size, mtu: 1024, dcqcn: c"fast".as_ptr(), ..to_a };
+        ok(braid_qp_connect_roce(b.qp, &before));
     }
     let pair = Pair { a, b };
     pair.a.write(0, &[7; 5000]);
