@@ -372,10 +372,13 @@ mod tests {
         let given = |name: &str| match name {
             "BRAID_DROP" => Some("0.25".into()),
             "BRAID_CRC" => Some("off".into()),
+            "BRAID_ROCE_DCQCN" => Some("25G,min=10M".into()),
             _ => None,
         };
-        let settings = Settings::from_variables(given).expect("both can be");
+        let settings = Settings::from_variables(given).expect("all can be");
         assert_eq!(settings.engine.faults.drop, 0.25);
         assert_eq!(settings.engine.crc, Some(Crc::Off));
+        let dcqcn = settings.roce_dcqcn.expect("it is given");
+        assert_eq!(dcqcn.min_bits_per_second, 10_000_000);
     }
 }
