@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use braid::Engine as BraidEngine;
+use braid::{DEFAULT_PORT, Engine as BraidEngine};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
@@ -19,6 +19,7 @@ use crate::log;
 use crate::process::{check_end, release};
 use crate::queue_pair::{QpHandle, QueuePair};
 use crate::region::{PinnedRegion, Region};
+use crate::roce::RocePort;
 use crate::settings::Settings;
 
 /// A user of the network: sockets, threads, and the objects made with it.
@@ -116,6 +117,13 @@ impl Engine {
     ) -> PyResult<Py<QueuePair>> {
         let settings = Settings::new(py, "Engine.create_qp", settings)?;
         QueuePair::new(py, QpHandle::create(py, &self.shared, settings)?)
+    }
+
+    /// This engine's end of RoCEv2 connections to the peer at `gid`, which receives at UDP port
+    /// `port`. If that is 4791 and the engine receives elsewhere, it opens port 4791, too.
+    #[pyo3(signature = (gid, port=DEFAULT_PORT))]
+    fn roce_port(&self, py: Python<'_>, gid: &str, port: u16) -> PyResult<RocePort> {
+        RocePort::of(py, &self.shared, gid, port)
     }
 
     /// Connects a new queue pair to the listener at `address`, such as `192.0.2.1:4791` or a host

@@ -30,6 +30,7 @@ mod post_options;
 mod completion_queue;
 mod work_handle;
 mod remote;
+mod roce;
 mod queue_pair;
 mod listener;
 mod engine;
@@ -67,6 +68,7 @@ fn _braid(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<listener::Listener>()?;
     module.add_class::<listener::ConnectionRequest>()?;
     module.add_class::<queue_pair::QueuePair>()?;
+    module.add_class::<roce::RocePort>()?;
     module.add_class::<region::Region>()?;
     module.add_class::<region::Piece>()?;
     module.add_class::<remote::RemoteRegion>()?;

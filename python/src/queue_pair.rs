@@ -20,6 +20,7 @@ use crate::qp_config;
 use crate::queue_state::QueueState;
 use crate::region::LocalMemory;
 use crate::remote::RemoteRegion;
+use crate::roce;
 use crate::scratch::{Scratch, ScratchWord};
 use crate::settings::Settings;
 use crate::slot::{Closable, Slot, lock};
@@ -249,6 +250,31 @@ impl QueuePair {
         connect(py, &self.handle, address, &terms)
     }
 
+    /// Connects to queue pair `qp` of a peer that speaks plain RoCEv2: an RNIC, Soft-RoCE, or
+    /// another engine. No packet is exchanged; the peer is told this end's values by other means:
+    /// `number`, and what `Engine.roce_port` returns. RoCEv2 protects nothing.
+    ///
+    /// `gid` is an address, `recv_psn` the first PSN that the peer sends and `send_psn` that of
+    /// this end. `mtu` is in bytes, the same at both ends. Default: the largest that the route
+    /// carries. `dcqcn` is the rate of the link, such as '25G': it reduces the rate upon
+    /// congestion.
+    #[pyo3(
+        signature = (gid, qp, **settings),
+        text_signature = "($self, gid, qp, *, port=4791, own_qp=None, recv_psn=0, send_psn=0, \
+            mtu=None, max_rd_atomic=16, ack_timeout=0.067108864, retry_count=7, window=128, \
+            dcqcn=None)"
+    )]
+    fn connect_roce(
+        &self,
+        py: Python<'_>,
+        gid: &str,
+        qp: u32,
+        settings: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
+        let settings = Settings::new(py, "QueuePair.connect_roce", settings)?;
+        roce::connect(py, &*self.handle.qp(py)?, (gid, qp), settings)
+    }
+
     /// Begins to connect, for `braid._asyncio`.
     #[pyo3(signature = (address, **settings))]
     fn _begin_connect(
@@ -306,6 +332,12 @@ impl QueuePair {
     /// The peer's region with this key, as `Region.key` of the peer returns it.
     fn remote(&self, py: Python<'_>, key: &[u8]) -> PyResult<RemoteRegion> {
         RemoteRegion::new(py, &self.handle, key)
+    }
+
+    /// `length` bytes of the peer's memory at `address`, for peers without Braid, which tell their
+    /// address and rkey.
+    fn remote_at(&self, address: u64, rkey: u32, length: u64) -> RemoteRegion {
+        RemoteRegion::at_address(&self.handle, (address, rkey, length))
     }
 
     /// The private data of the peer's application. `None`: not connected.

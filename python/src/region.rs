@@ -257,6 +257,20 @@ impl Region {
         Ok(PyBytes::new(py, &self.pinned.remote.to_bytes()))
     }
 
+    /// The address of the first byte, for peers without Braid.
+    #[getter]
+    fn address(&self) -> u64 {
+        self.pinned.remote.addr
+    }
+
+    /// The rkey, for peers without Braid. It is part of `key`.
+    #[getter]
+    fn rkey(&self, py: Python<'_>) -> PyResult<u32> {
+        self.pinned.region(py)?;
+        self.is_offered.store(true, Ordering::Relaxed);
+        Ok(self.pinned.remote.rkey)
+    }
+
     /// Whether the region is closed.
     #[getter]
     fn closed(&self) -> bool {

@@ -30,6 +30,11 @@ impl RemoteRegion {
         Ok(RemoteRegion { qp: qp.clone(), region })
     }
 
+    /// `len` bytes at `addr` of the peer.
+    pub(crate) fn at_address(qp: &Arc<QpHandle>, (addr, rkey, len): (u64, u32, u64)) -> Self {
+        RemoteRegion { qp: qp.clone(), region: Described { addr, len, rkey } }
+    }
+
     /// The address of `len` bytes at `offset`, which have to be inside the region.
     fn at(&self, py: Python<'_>, offset: u64, len: u64) -> PyResult<RemoteAddr> {
         let size = self.region.len;
