@@ -173,8 +173,8 @@ pub(crate) struct TestArgs {
     /// the largest that fits the route].
     #[arg(long)]
     pub(crate) roce: bool,
-    /// With --roce, congestion control by DCQCN at both ends: the rate of the link, such as 25G, and
-    /// parameters [default: none]
+    /// With --roce, congestion control by DCQCN at both ends: the rate of the link, such as 25G,
+    /// and parameters [default: none]
     #[arg(long, value_name = "RATE", requires = "roce")]
     pub(crate) dcqcn: Option<ReactionPointConfig>,
     #[command(flatten)]

@@ -1,6 +1,7 @@
 //! A peer that sends anything: nothing panics, nothing is written that was not allowed, and the
 //! number of answers stays limited.
 
+use braid_cc::ReactionPointConfig;
 use braid_transport::{Admit, Landing, QpConfig, SendOp};
 use braid_wire::{Aeth, AtomicOperands, RcHeader, RcOpcode, RcPosition, Syndrome};
 use rand::{RngExt, SeedableRng};
@@ -55,7 +56,10 @@ fn anything_may_arrive() {
     let mut taken = 0;
     for seed in 0..4000 {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
-        let mut pair = Pair::new(&QpConfig { max_rd_atomic: 4, ..QpConfig::default() });
+        let config = QpConfig { max_rd_atomic: 4, ..QpConfig::default() };
+        let mut pair = Pair::with(&config, |remote| {
+            remote.dcqcn = (seed % 2 == 0).then(|| ReactionPointConfig::new(1_000_000_000));
+        });
         let remote = pair.far(0);
         pair.post(1, SendOp::Read { remote }, 3000);
         pair.post(2, SendOp::Write { remote, imm: None }, 3000);
@@ -99,4 +103,24 @@ fn repeated_reads_do_not_pile_up() {
         pair.deliver(1, &request);
     }
     assert_eq!(pair.sends(1).len(), 16, "one response");
+}
+
+/// Each part of a READ may be asked for again, and the responses may wait for the rate.
+#[test]
+fn parts_of_a_read_do_not_pile_up() {
+    let mut pair = Pair::new(&QpConfig { max_rd_atomic: 4, ..QpConfig::default() });
+    let key = pair.hosts[1].memory.key;
+    let mut ask = |psn: u32, packets: u32| {
+        let header = RcHeader {
+            address: BASE + u64::from(psn - 100) * 1024,
+            rkey: key,
+            dma_len: packets * 1024,
+            ..RcHeader::new(RcOpcode::ReadRequest, QP[1], psn)
+        };
+        pair.hosts[1].take(pair.now, (&header, false), &[])
+    };
+    assert!(matches!(ask(100, 60), Admit::Take(_)));
+    (100..160).for_each(|psn| assert_eq!(ask(psn, 1), Admit::Duplicate));
+    let sent: Vec<u32> = pair.sends(1).iter().map(|(header, _)| header.psn).collect();
+    assert_eq!(sent, [156, 157, 158, 159], "the latest, as many as resources");
 }
