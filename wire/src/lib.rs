@@ -56,8 +56,9 @@ pub use part::{PART_HEADER_LEN, PART_LEN, Part};
 pub use probe::{PROBE_LEN, Probe, ProbeKind};
 pub use psn::{PSN_BITS, Psn};
 pub use roce::{
-    Aeth, ICRC_LEN, IcrcEnds, MAX_RC_HEADER_LEN, RcHeader, RcNak, RcOpcode, RcOperation, RcPacket,
-    RcPosition, Syndrome, UdHeader, UdPacket, rnr_code, rnr_delay,
+    Aeth, ICRC_LEN, IcrcEnds, MAX_RC_HEADER_LEN, NETWORK_HEADER_LEN, RcHeader, RcNak, RcOpcode,
+    RcOperation, RcPacket, RcPosition, Syndrome, UdHeader, UdPacket, network_header_ends, rnr_code,
+    rnr_delay,
 };
 pub use routing::{FurtherRail, MAX_ROUTING_LEN, Routing};
 pub use run::{DataRun, RunSegment};

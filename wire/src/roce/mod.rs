@@ -8,11 +8,13 @@
 mod aeth;
 mod header;
 mod icrc;
+mod network_header;
 mod opcode;
 mod ud;
 
 pub use aeth::{Aeth, RcNak, Syndrome, rnr_code, rnr_delay};
 pub use header::{MAX_RC_HEADER_LEN, RcHeader, RcPacket};
 pub use icrc::{ICRC_LEN, IcrcEnds};
+pub use network_header::{NETWORK_HEADER_LEN, network_header_ends};
 pub use opcode::{RcOpcode, RcOperation, RcPosition};
 pub use ud::{UdHeader, UdPacket};
