@@ -37,6 +37,7 @@ impl Resets {
             len: 0,
             imm: None,
             solicited: false,
+            source: QpId::default(),
         };
         // A queue that has overrun takes no more completions.
         if !queue.push_mark(mark) {

@@ -238,6 +238,7 @@ impl Driver {
             len: 0,
             imm: None,
             solicited: false,
+            source: QpId::default(),
         };
         // An overrun is noticed by the next poll.
         let _ = self.cq.push(wake_up);

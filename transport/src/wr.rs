@@ -234,6 +234,8 @@ pub struct Completion {
     pub imm: Option<u32>,
     /// Whether the sender asked for a solicited event (receives only).
     pub solicited: bool,
+    /// The queue pair that has sent a datagram. 0: the receive took none.
+    pub source: QpId,
 }
 
 /// A work request that has ended and freed its slot in its queue.

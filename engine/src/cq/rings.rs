@@ -77,7 +77,8 @@ mod tests {
 
     fn completion(wr_id: u64) -> Completion {
         let (qp, work, status) = (QpId::new(1), Work::Send, Status::Success);
-        Completion { qp, wr_id, work, status, len: 0, imm: None, solicited: false }
+        let (len, imm, solicited, source) = (0, None, false, QpId::default());
+        Completion { qp, wr_id, work, status, len, imm, solicited, source }
     }
 
     #[test]

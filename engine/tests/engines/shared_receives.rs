@@ -125,6 +125,7 @@ fn completions_of_the_application_are_like_any_other() {
         len: 0,
         imm: None,
         solicited: false,
+        source: braid::QpId::default(),
     };
     cq.request_event(true);
     cq.push(own).unwrap();

@@ -47,6 +47,11 @@ impl Queues {
         self.srq.iter().for_each(|srq| srq.leave());
     }
 
+    /// The engine's number of the queue pair, which completions bear.
+    pub(crate) fn number(&self) -> QpId {
+        self.number
+    }
+
     pub(crate) fn have_one_cq(&self) -> bool {
         Arc::ptr_eq(&self.send_cq, &self.recv_cq)
     }
@@ -66,6 +71,7 @@ impl Queues {
             len: 0,
             imm: None,
             solicited: false,
+            source: QpId::default(),
         };
         // An overrun is reported by the engine.
         let _ = cq.engine.push(completion);

@@ -1,6 +1,6 @@
 //! Incoming data packets: checks whether a packet is new and permitted, and where it lands.
 
-use braid_wire::{DataHeader, NakCode, Opcode, PathId, Psn, Stream, Time};
+use braid_wire::{DataHeader, NakCode, Opcode, PathId, Psn, QpId, Stream, Time};
 
 use super::connected::ConnectedQp;
 use crate::sg_list;
@@ -436,6 +436,7 @@ impl ConnectedQp {
             len: received.len,
             imm: received.imm,
             solicited: received.solicited,
+            source: QpId::default(),
         };
         self.qp.ended.push_back(Ended { completion, is_reported: true });
     }

@@ -207,14 +207,16 @@ impl QueuePair {
     pub(crate) fn complete_send(&mut self, wr: &SendWr, len: u32) {
         let (qp, wr_id, work) = (self.id, wr.id, wr.op.work());
         let (status, imm, solicited) = (Status::Success, None, false);
-        let completion = Completion { qp, wr_id, work, status, len, imm, solicited };
+        let source = QpId::default();
+        let completion = Completion { qp, wr_id, work, status, len, imm, solicited, source };
         self.ended.push_back(Ended { completion, is_reported: wr.signalled });
     }
 
     /// Completes a failed work request. A failure is always reported, signalled or not.
     pub(crate) fn complete_failed(&mut self, wr_id: u64, work: Work, status: Status) {
         let (qp, len, imm, solicited) = (self.id, 0, None, true);
-        let completion = Completion { qp, wr_id, work, status, len, imm, solicited };
+        let source = QpId::default();
+        let completion = Completion { qp, wr_id, work, status, len, imm, solicited, source };
         self.ended.push_back(Ended { completion, is_reported: true });
     }
 

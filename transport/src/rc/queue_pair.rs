@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Deref;
 
 use braid_wire::{
-    Aeth, Psn, RailId, RcHeader, RcNak, RcOpcode, RcOperation, Stream, Syndrome, Time,
+    Aeth, Psn, QpId, RailId, RcHeader, RcNak, RcOpcode, RcOperation, Stream, Syndrome, Time,
 };
 
 use super::config::RcRemote;
@@ -415,6 +415,7 @@ impl RcQp {
             len,
             imm,
             solicited,
+            source: QpId::default(),
         };
         self.qp.ended.push_back(Ended { completion, is_reported: true });
     }
