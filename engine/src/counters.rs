@@ -57,6 +57,8 @@ counters! {
     /// Packets dropped because they have another token than the queue pair of that number: those of
     /// an earlier connection, or guesses.
     wrong_token,
+    /// RoCEv2 datagrams dropped because they have another Q_Key than the queue pair of that number.
+    wrong_q_key,
     /// Packets dropped because they have the number and token of a connection and come from another
     /// host than its peer.
     wrong_source,

@@ -20,6 +20,7 @@ use crate::metrics::EngineMetrics;
 use crate::paths_to::PathsTo;
 use crate::pd::ProtectionDomain;
 use crate::roce::{RoceError, RocePort};
+use crate::roce_ud::{RoceUd, RoceUdOptions};
 use crate::worker::WorkerCell;
 
 /// A user of the network that owns memory regions, queue pairs and completion queues. Clones are
@@ -99,6 +100,16 @@ impl Engine {
     /// See [`RoceError`].
     pub fn roce_gsi(&self) -> Result<RoceGsi, RoceError> {
         RoceGsi::open(self.inner.clone())
+    }
+
+    /// Opens a queue pair of the unreliable datagram (UD) service of plain RoCEv2. If `port` is
+    /// 4791, the UDP port of RoCEv2, it receives there, as [`Engine::roce_port`] says. Otherwise it
+    /// receives at [`Engine::local_addr`], to which only another engine can send.
+    ///
+    /// # Errors
+    /// See [`RoceError`].
+    pub fn roce_ud(&self, port: u16, options: &RoceUdOptions) -> Result<RoceUd, RoceError> {
+        RoceUd::open(self.inner.clone(), port, options)
     }
 
     /// Listens for connections at [`Engine::local_addr`]. Up to `backlog` requests wait to be

@@ -103,6 +103,7 @@ mod random;
 mod resolve;
 mod ring;
 mod roce;
+mod roce_ud;
 mod room;
 mod security;
 mod signals;
@@ -267,6 +268,7 @@ pub use qp::{Connecting, CreateQpError, QpOptions, QueuePair};
 pub use rail_names::{MalformedRailNames, RailNames};
 pub use resolve::{ResolveError, resolve};
 pub use roce::{RoceError, RocePort, RoceRemote};
+pub use roce_ud::{RoceDatagram, RoceUd, RoceUdAddress, RoceUdOptions};
 pub use security::{
     Agreed, AllowList, AllowListError, AllowedKey, Cipher, Credentials, Date, Key, KeyError,
     KeyPurpose, KeyText, PrivateKey, Protection, PublicKey, SecretKey, Security, SecurityError,

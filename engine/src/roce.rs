@@ -156,6 +156,15 @@ pub enum RoceError {
         /// The receiving address.
         local: SocketAddr,
     },
+    /// The engine receives at every address, and does not know which one a datagram was sent to.
+    #[error(
+        "datagrams over RoCEv2 need an engine that is bound to one address, and this one receives \
+         at {local}; create it with `bind` to an address of an interface"
+    )]
+    Wildcard {
+        /// The receiving address.
+        local: SocketAddr,
+    },
     /// The route does not carry packets of the path MTU.
     #[error(
         "a path MTU of {mtu} needs datagrams of {needed} bytes, and the route to {gid} carries \

@@ -610,6 +610,8 @@ typedef struct braid_engine_counters {
     uint64_t unprotected;
     // Intact RoCEv2 packets received with a congestion mark (ECN CE).
     uint64_t marks_received;
+    // RoCEv2 datagrams dropped because they had another Q_Key than the queue pair of that number.
+    uint64_t wrong_q_key;
 } braid_engine_counters;
 
 // The properties of a memory region.

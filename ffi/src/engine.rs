@@ -143,6 +143,8 @@ pub struct braid_engine_counters {
     pub unprotected: u64,
     /// Intact RoCEv2 packets received with a congestion mark (ECN CE).
     pub marks_received: u64,
+    /// RoCEv2 datagrams dropped because they had another Q_Key than the queue pair of that number.
+    pub wrong_q_key: u64,
 }
 
 // SAFETY: `repr(C)`, `size` first, numbers only.
@@ -179,6 +181,7 @@ impl From<EngineCounters> for braid_engine_counters {
             replayed: from.replayed,
             unprotected: from.unprotected,
             marks_received: from.marks_received,
+            wrong_q_key: from.wrong_q_key,
         }
     }
 }

@@ -21,7 +21,7 @@ pub(crate) fn engine_counters<'py>(
         py, counters, datagrams_sent, batches_sent, link_full, send_errors, datagrams_received,
         malformed, version, header_check, payload_check, unknown_qp, wrong_token, wrong_source,
         forged, replayed, unprotected, duplicates, refused, marks_received, setup_refused,
-        setup_busy, overflowed, unreachable, injected, paths_blocked, ways_learnt,
+        setup_busy, overflowed, unreachable, injected, paths_blocked, ways_learnt, wrong_q_key,
     }
 }
 

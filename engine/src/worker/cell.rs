@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
+use super::roce_ud::{UdGids, UdQueues};
 use super::{Worker, WorkerParts};
 use crate::busy_wait::BusyWait;
 use crate::clock::Clock;
@@ -109,6 +110,18 @@ impl WorkerCell {
         let connected = worker.connect_roce(index, to);
         self.await_roce(&worker);
         connected
+    }
+
+    /// Opens a queue pair of the UD service, see [`Worker::open_ud`].
+    pub(crate) fn open_ud(
+        &self,
+        port: u16,
+        open: impl FnOnce(UdGids) -> UdQueues,
+    ) -> Result<Arc<UdQueues>, RoceError> {
+        let mut worker = self.control();
+        let opened = worker.open_ud(port, open);
+        self.await_roce(&worker);
+        opened
     }
 
     /// Lets drivers that sleep wake up for the port of RoCEv2, if it is open. Dropping `worker`

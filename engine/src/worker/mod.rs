@@ -27,6 +27,7 @@ mod reassembly;
 mod roce;
 mod roce_arrivals;
 mod roce_qp;
+mod roce_ud;
 mod sessions;
 mod set_up;
 #[cfg(test)]
@@ -67,6 +68,7 @@ pub(crate) use cell::{WorkerCell, WorkerControl};
 pub(crate) use peers::PathPlan;
 pub(crate) use rails::{LocalRails, PeerAddrs};
 pub(crate) use roce::RoceAddrs;
+pub(crate) use roce_ud::{OutgoingDatagram, UdQueues};
 pub(crate) use set_up::SetUpPlan;
 
 /// Batches of arrivals, 64 KiB each, that are taken before the worker sends again.
@@ -256,7 +258,7 @@ impl Worker {
 
     /// The next time at which the worker has to run without an arrival or a post.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        if !self.outbox.is_empty() {
+        if !self.outbox.is_empty() || self.roce.can_send() {
             return Some(Time::ZERO);
         }
         let due = self.rails.next_due().map(|due| self.clock.time_of(due));

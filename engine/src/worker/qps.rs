@@ -18,6 +18,7 @@ use super::peers::Peers;
 use super::rails::PeerAddrs;
 use super::reassembly::Reassembly;
 use super::roce_qp::RoceQp;
+use super::roce_ud::UdQueues;
 use super::sessions::Addressee;
 use crate::cq::CqShared;
 use crate::cuda::Lane;
@@ -36,6 +37,8 @@ pub(crate) struct QpTable {
     roce_numbers: HashMap<QpId, QpId>,
     /// The queue of queue pair 1 of RoCEv2, which takes management datagrams. `None`: it is closed.
     pub(super) mads: Option<Arc<MadQueue>>,
+    /// The queue pairs of the UD service, by the numbers that their peers know.
+    pub(super) datagrams: HashMap<QpId, Arc<UdQueues>>,
 }
 
 /// A queue pair as its worker sees it.
@@ -98,8 +101,8 @@ impl Default for QpTable {
         // The system provides zeroed pages one by one as they are written.
         let places = vec![0; 1 << 16].into_boxed_slice().try_into();
         let places = places.expect("it is as long as the array");
-        let (entries, reassembly, roce_numbers) = Default::default();
-        QpTable { places, entries, reassembly, roce_numbers, mads: None }
+        let (entries, reassembly, roce_numbers, datagrams) = Default::default();
+        QpTable { places, entries, reassembly, roce_numbers, mads: None, datagrams }
     }
 }
 

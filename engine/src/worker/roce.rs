@@ -1,5 +1,6 @@
 //! The queue pairs of a worker that speak plain RoCEv2: their batches, timers and events.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
@@ -10,6 +11,7 @@ use super::peers::Peers;
 use super::qps::QpTable;
 use super::rails::LocalRails;
 use super::roce_qp::Train;
+use super::roce_ud::OutgoingDatagram;
 use crate::cuda::Lane;
 use crate::datapath::{Datapath, Room, Via};
 use crate::events::AsyncEvents;
@@ -17,6 +19,8 @@ use crate::roce::{RoceError, RocePort};
 
 /// Batches sent before the worker receives again.
 const BATCHES: usize = 16;
+/// Datagrams sent before the worker receives again.
+const DATAGRAMS: usize = 64;
 
 /// Opens a datapath at the UDP port of RoCEv2, for a worker that receives elsewhere.
 pub(crate) type OpenRocePort = Box<dyn Fn() -> io::Result<Box<dyn Datapath>> + Send>;
@@ -37,6 +41,10 @@ pub(crate) struct RoceMembers {
     pub(super) addrs: RoceAddrs,
     /// The port of RoCEv2 of a worker that receives elsewhere. It stays open.
     port: Option<Box<dyn Datapath>>,
+    /// Datagrams that wait for room.
+    pub(super) outgoing: VecDeque<OutgoingDatagram>,
+    /// Whether there was no room for everything to send.
+    is_full: bool,
 }
 
 /// The outcome of sending.
@@ -50,7 +58,8 @@ pub(super) struct RoceTurn {
 impl RoceMembers {
     pub(super) fn new(addrs: RoceAddrs) -> Self {
         let (indices, train) = (Vec::new(), Train::default());
-        RoceMembers { indices, turn: 0, train, addrs, port: None }
+        let (outgoing, is_full) = (VecDeque::new(), false);
+        RoceMembers { indices, turn: 0, train, addrs, port: None, outgoing, is_full }
     }
 
     /// The port of RoCEv2, if it is open beside the rails.
@@ -63,9 +72,16 @@ impl RoceMembers {
         self.port.as_deref().map(|port| port as &dyn Datapath)
     }
 
+    /// Whether there is neither a member nor anything to send.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.indices.is_empty()
+        self.indices.is_empty() && self.outgoing.is_empty() && !self.is_full
+    }
+
+    /// Whether datagrams wait for the next round, and not for room.
+    #[inline]
+    pub(super) fn can_send(&self) -> bool {
+        !self.outgoing.is_empty() && !self.is_full
     }
 
     /// Opens the port of RoCEv2 unless it is open. `local`: where the worker receives.
@@ -132,10 +148,32 @@ impl RoceMembers {
                 batches += 1;
             }
         }
+        self.transmit_datagrams(rails, &mut result);
         if let Some(port) = &mut self.port {
             result.is_full |= !port.flush();
         }
+        self.is_full = result.is_full;
         result
+    }
+
+    /// Sends waiting datagrams within a budget. A send completes when its datagram leaves.
+    fn transmit_datagrams(&mut self, rails: &mut LocalRails, result: &mut RoceTurn) {
+        for _ in 0..DATAGRAMS {
+            let Some(next) = self.outgoing.front() else { return };
+            let datapath: &mut dyn Datapath = match &mut self.port {
+                Some(port) if next.uses_port() => &mut **port,
+                _ => rails.of(RailId::FIRST),
+            };
+            if matches!(datapath.make_room(), Room::Full | Room::DeviceFull) {
+                result.is_full = true;
+                return;
+            }
+            let Some(mut next) = self.outgoing.pop_front() else { return };
+            let len = next.bytes.len();
+            datapath.send_alone(next.to, Via::Port, &mut next.bytes, len);
+            next.complete();
+            result.worked = true;
+        }
     }
 
     /// Sends a management datagram to the host of `to`. Without room the datagram is lost.

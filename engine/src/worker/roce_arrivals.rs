@@ -7,6 +7,7 @@ use braid_wire::{DecodeError, MAD_LEN, RcPacket, UdHeader, UdPacket};
 
 use super::arrivals::Arrivals;
 use super::qps::QpLocation;
+use super::roce_ud::{UdArrival, UdRefusal};
 use crate::datapath::{Arrived, Received};
 
 impl Arrivals<'_> {
@@ -31,7 +32,7 @@ impl Arrivals<'_> {
         let packet = match RcPacket::decode(bytes) {
             Ok(packet) => packet,
             Err(DecodeError::Opcode(opcode)) if UdHeader::has_opcode(opcode) => {
-                return self.management(from, bytes, place);
+                return self.datagram(from, bytes, place);
             }
             Err(_) => return self.counters.malformed.add(1),
         };
@@ -56,18 +57,37 @@ impl Arrivals<'_> {
         }
     }
 
-    /// Takes a packet of the UD service: a management datagram for queue pair 1, if that is open.
-    /// Its ICRC is checked by whoever takes it from there.
-    fn management(&mut self, from: Option<SocketAddr>, bytes: &[u8], place: usize) {
-        let Some(mads) = &self.qps.mads else { return self.counters.unknown_qp.add(1) };
-        match (UdPacket::decode(bytes), from) {
-            (Ok(packet), Some(from)) if is_management(&packet) => {
-                if !mads.push(from, bytes, place) {
+    /// Takes a packet of the UD service.
+    fn datagram(&mut self, from: Option<SocketAddr>, bytes: &[u8], place: usize) {
+        let packet = match (UdPacket::decode(bytes), from) {
+            (Ok(packet), Some(from)) => UdArrival { packet, from, bytes, place },
+            _ => return self.counters.malformed.add(1),
+        };
+        if packet.packet.header.qp == UdHeader::GSI {
+            return self.management(&packet);
+        }
+        let Some(queues) = self.qps.datagrams.get(&packet.packet.header.qp) else {
+            return self.counters.unknown_qp.add(1);
+        };
+        match queues.take(&packet, &self.memory.checked, self.events) {
+            Ok(()) => {}
+            Err(UdRefusal::Key) => self.counters.wrong_q_key.add(1),
+            Err(UdRefusal::Damaged) => self.counters.payload_check.add(1),
+            Err(UdRefusal::Malformed) => self.counters.malformed.add(1),
+            Err(UdRefusal::NoReceive) => self.counters.refused.add(1),
+        }
+    }
+
+    /// Takes a management datagram for queue pair 1, if that is open. Its ICRC is checked by
+    /// whoever takes it from there.
+    fn management(&mut self, arrival: &UdArrival<'_>) {
+        match &self.qps.mads {
+            Some(mads) if is_management(&arrival.packet) => {
+                if !mads.push(arrival.from, arrival.bytes, arrival.place) {
                     self.counters.refused.add(1);
                 }
             }
-            (Ok(_), _) => self.counters.unknown_qp.add(1),
-            (Err(_), _) => self.counters.malformed.add(1),
+            _ => self.counters.unknown_qp.add(1),
         }
     }
 }
