@@ -4,11 +4,12 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 use braid_verbs::abi::{ibv_ah, ibv_ah_attr, ibv_context, ibv_gid, ibv_pd, ibv_wc};
+use braid_wire::{NETWORK_HEADER_LEN, network_header_ends};
 
 use crate::context::Context;
 use crate::domain::{Domain, Pd};
 use crate::errno::{self, Errno};
-use crate::grh::{GRH_DESTINATION, GRH_SOURCE};
+use crate::gid;
 
 /// An address handle, as programs hold it.
 #[repr(C)]
@@ -17,6 +18,7 @@ pub(crate) struct Ah {
     /// The source of datagrams.
     pub(crate) source: ibv_gid,
     pub(crate) gid: ibv_gid,
+    pub(crate) traffic_class: u8,
 }
 
 impl Ah {
@@ -45,7 +47,8 @@ pub unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) 
         let source = domain.shared.running.gids.source(&attr.grh)?;
         domain.shared.enter();
         let base = ibv_ah { context: domain.base.context, pd, handle: 0 };
-        Ok(Box::into_raw(Box::new(Ah { base, source, gid: attr.grh.dgid })).cast())
+        let (gid, traffic_class) = (attr.grh.dgid, attr.grh.traffic_class);
+        Ok(Box::into_raw(Box::new(Ah { base, source, gid, traffic_class })).cast())
     })
 }
 
@@ -81,10 +84,11 @@ pub unsafe extern "C" fn ibv_init_ah_from_wc(
         }
         // SAFETY: by the caller's promise.
         unsafe {
-            let gid = |start| grh.add(start).cast::<ibv_gid>().read_unaligned();
+            let header = grh.cast::<[u8; NETWORK_HEADER_LEN]>().read_unaligned();
+            let (from, to) = network_header_ends(&header).ok_or(Errno::INVALID)?;
             let gids = &Context::of(context)?.open.device.gids;
-            let ours = gids.index_of(&gid(GRH_DESTINATION)).ok_or(Errno::INVALID)?;
-            attr.write(attributes_to(gid(GRH_SOURCE), ours));
+            let ours = gids.index_of(&gid::of(to)).ok_or(Errno::INVALID)?;
+            attr.write(attributes_to(gid::of(from), ours));
         }
         Ok(0)
     })
@@ -126,7 +130,7 @@ mod tests {
 
     use super::*;
     use crate::device::by_address;
-    use crate::grh::{self, GRH_LEN};
+    use crate::grh::{self, GRH_DESTINATION, GRH_LEN};
     use crate::op_table::{ibv_close_device, ibv_open_device};
 
     #[test]

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_uint};
 use std::mem;
 
-use braid::{Completion, Status, Uncancelled, Work};
+use braid::{Completion, QpId, Status, Uncancelled, Work};
 use braid_verbs::abi::{
     IBV_WC_GRH, IBV_WC_LOC_LEN_ERR, IBV_WC_LOC_PROT_ERR, IBV_WC_RECV, IBV_WC_RECV_RDMA_WITH_IMM,
     IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_INV_REQ_ERR, IBV_WC_REM_OP_ERR, IBV_WC_RETRY_EXC_ERR,
@@ -54,6 +54,9 @@ fn hand_out(registry: &Registry, completion: Completion) -> Option<ibv_wc> {
 
 fn translate(registry: &Registry, route: Route, completion: Completion) -> Option<ibv_wc> {
     match route {
+        Route::Own { number } if completion.source != QpId::default() => {
+            datagram_wc(registry, number, (route, completion.source), completion)
+        }
         Route::Own { .. } if completion.status == Status::Success => Some(wc(route, completion)),
         // A queue pair that is destroyed has no completions.
         Route::Own { number } => Some(wc(route, registry.qp(number)?.on_failure(completion)?)),
@@ -62,13 +65,23 @@ fn translate(registry: &Registry, route: Route, completion: Completion) -> Optio
             Some(wc(route, flow.translate(completion)?))
         }
         Route::Incoming { number, source } => {
-            let received = registry.qp(number)?.on_datagram(completion)?;
-            let mut wc = wc(route, received);
-            wc.src_qp = source;
-            wc.wc_flags |= IBV_WC_GRH;
-            Some(wc)
+            datagram_wc(registry, number, (route, QpId::new(source)), completion)
         }
     }
+}
+
+/// The completion of a receive that has taken a datagram of `source`.
+fn datagram_wc(
+    registry: &Registry,
+    number: u32,
+    (route, source): (Route, QpId),
+    completion: Completion,
+) -> Option<ibv_wc> {
+    let received = registry.qp(number)?.on_datagram(completion)?;
+    let mut wc = wc(route, received);
+    wc.src_qp = source.get();
+    wc.wc_flags |= IBV_WC_GRH;
+    Some(wc)
 }
 
 fn wc(route: Route, completion: Completion) -> ibv_wc {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use braid::Engine;
+use braid::{Engine, QpId};
 use braid_verbs::abi::ibv_srq;
 
 use crate::async_events::{AsyncEvents, Element};
@@ -71,6 +71,11 @@ impl Running {
     /// Gives the control thread something to do.
     pub(crate) fn send_control(&self, message: ControlMessage) {
         self.inbox.push(message);
+    }
+
+    /// The number of the program's queue pair behind one of the engine's.
+    pub(crate) fn number_of(&self, engine: u32) -> u32 {
+        self.routes.get(QpId::new(engine)).number()
     }
 
     /// A free number for a queue pair. `None`: all numbers are in use.

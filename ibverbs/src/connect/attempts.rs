@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use braid::{Connecting, ConnectionRequest, Status};
 
 use super::hello::Hello;
-use super::watch::{AttemptOwner, Watch};
+use super::watch::{AttemptOwner, AttemptResult, Watch};
 use crate::numbers;
 use crate::qp::attributes::MAX_PEER_TIMEOUT;
 use crate::qp::queue_pair::QueuePair;
@@ -50,9 +50,8 @@ impl Attempts {
         Attempts { watch, early, pausing, deadlines, unanswered }
     }
 
-    /// Waits until there is something to do. Returns the attempts that have ended, and whether each
-    /// has connected.
-    pub(super) fn wait(&mut self) -> Vec<(AttemptOwner, bool)> {
+    /// Waits until there is something to do. Returns the attempts that have ended.
+    pub(super) fn wait(&mut self) -> Vec<(AttemptOwner, AttemptResult)> {
         let pauses = self.pausing.values().map(|pause| pause.until);
         let deadlines = self.deadlines.values().chain(self.unanswered.values()).copied();
         self.watch.wait(pauses.chain(deadlines).min())
@@ -96,7 +95,7 @@ impl Attempts {
     pub(super) fn await_flow(&mut self, registry: &Registry, id: u32, attempt: Connecting) {
         if let Err(error) = self.watch.await_end(AttemptOwner::Flow(id), attempt) {
             tracing::debug!(%error, "datagrams are lost");
-            end_flow(registry, id, false);
+            end_flow(registry, id, AttemptResult::Failed);
         }
     }
 
@@ -108,13 +107,18 @@ impl Attempts {
     }
 
     /// Handles the end of an attempt.
-    pub(super) fn ended(&mut self, registry: &Registry, owner: AttemptOwner, is_connected: bool) {
+    pub(super) fn ended(
+        &mut self,
+        registry: &Registry,
+        owner: AttemptOwner,
+        result: AttemptResult,
+    ) {
         let (number, attempt) = match owner {
             AttemptOwner::QueuePair { number, attempt } => (number, attempt),
-            AttemptOwner::Flow(id) => return end_flow(registry, id, is_connected),
+            AttemptOwner::Flow(id) => return end_flow(registry, id, result),
         };
         let Some((qp, _)) = ends_of(registry, number, attempt) else { return };
-        if is_connected {
+        if result == AttemptResult::Connected {
             self.pausing.remove(&number);
             self.deadlines.remove(&number);
             return qp.connected();
@@ -212,9 +216,15 @@ impl Attempts {
 }
 
 /// Handles the end of a flow's attempt to connect.
-fn end_flow(registry: &Registry, id: u32, is_connected: bool) {
-    if let Some(flow) = registry.flows.get(id) {
-        if is_connected { flow.connected() } else { flow.end() }
+fn end_flow(registry: &Registry, id: u32, result: AttemptResult) {
+    let Some(flow) = registry.flows.get(id) else { return };
+    match result {
+        AttemptResult::Connected => flow.connected(),
+        AttemptResult::Unanswered => match registry.qp(registry.running.number_of(id)) {
+            Some(qp) => qp.send_over_roce(&flow),
+            None => flow.end(),
+        },
+        AttemptResult::Failed => flow.end(),
     }
 }
 

@@ -55,8 +55,8 @@ fn run(of: &Weak<Registry>, listener: &Listener, inbox: &Inbox, watch: Watch) {
         let ended = attempts.wait();
         let _turn = inbox.turn();
         let Some(registry) = of.upgrade() else { return };
-        for (owner, is_connected) in ended {
-            attempts.ended(&registry, owner, is_connected);
+        for (owner, result) in ended {
+            attempts.ended(&registry, owner, result);
         }
         for message in inbox.take() {
             match message {

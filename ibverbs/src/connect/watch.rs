@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
-use braid::Connecting;
+use braid::{ConnectError, Connecting};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
 /// Ended attempts that one wait returns, at most.
@@ -20,6 +20,16 @@ pub(crate) enum AttemptOwner {
     QueuePair { number: u32, attempt: u64 },
     /// A flow of datagrams, by the engine's number.
     Flow(u32),
+}
+
+/// The end of an attempt.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AttemptResult {
+    Connected,
+    /// Nobody has answered, or the host has reported that nobody is there.
+    Unanswered,
+    /// The other end has refused it, or it could not go on.
+    Failed,
 }
 
 /// The attempts by the numbers of their descriptors, and an epoll instance that watches all
@@ -69,8 +79,8 @@ impl Watch {
     }
 
     /// Waits until a descriptor is readable or the time has come. Returns the attempts that have
-    /// ended, and whether each has connected.
-    pub(super) fn wait(&mut self, until: Option<Instant>) -> Vec<(AttemptOwner, bool)> {
+    /// ended.
+    pub(super) fn wait(&mut self, until: Option<Instant>) -> Vec<(AttemptOwner, AttemptResult)> {
         let mut events = [EpollEvent::empty(); BATCH];
         // If a signal interrupts the wait, the caller finds nothing to do and waits again.
         let count = self.epoll.wait(&mut events, timeout(until)).unwrap_or(0);
@@ -78,11 +88,18 @@ impl Watch {
         ready.filter_map(|number| self.ended(number)).collect()
     }
 
-    fn ended(&mut self, number: u64) -> Option<(AttemptOwner, bool)> {
+    fn ended(&mut self, number: u64) -> Option<(AttemptOwner, AttemptResult)> {
         let result = self.attempts.get(&number)?.1.result()?;
         let (owner, attempt) = self.attempts.remove(&number)?;
         stop(&self.epoll, &attempt);
-        Some((owner, result.is_ok()))
+        let result = match result {
+            Ok(_) => AttemptResult::Connected,
+            Err(ConnectError::Unreachable { .. } | ConnectError::TimedOut { .. }) => {
+                AttemptResult::Unanswered
+            }
+            Err(_) => AttemptResult::Failed,
+        };
+        Some((owner, result))
     }
 }
 

@@ -8,6 +8,7 @@ use braid::{QpOptions, SharedReceiveQueue};
 
 use super::flow::Flow;
 use super::receives::Receives;
+use super::roce::RoceDestinations;
 use crate::domain::Domain;
 use crate::errno::Errno;
 use crate::grh::GRH_LEN;
@@ -41,6 +42,8 @@ pub(super) struct Flows {
     pub(super) outgoing: HashMap<(Peer, u32), Arc<Flow>>,
     /// Connections that other queue pairs have made, by the engine's numbers.
     pub(super) incoming: HashMap<u32, braid::QueuePair>,
+    /// The destinations that are not Braid.
+    pub(super) roce: RoceDestinations,
     ended: Vec<Arc<Flow>>,
 }
 
@@ -80,8 +83,10 @@ impl Datagrams {
     }
 
     /// Flushes the datagrams that are under way.
-    pub(crate) fn flush(&self) {
-        self.flows().outgoing.values().for_each(|flow| flow.flush());
+    pub(crate) fn flush(&self, queues: &Queues) {
+        let flows = self.flows();
+        flows.outgoing.values().for_each(|flow| flow.flush());
+        flows.roce.flush(queues);
     }
 
     /// Forgets all flows.

@@ -5,17 +5,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use braid::{Completion, SendWr, Status, Work};
 
+use super::roce::RoceRoute;
 use crate::errno::Errno;
+use crate::peer::Peer;
 use crate::qp::queues::Queues;
 
-/// A datagram on its way: the work request, and the GRH with the payload.
+/// A datagram on its way.
 pub(crate) struct OutgoingDatagram {
     pub(crate) wr: SendWr,
+    /// The GRH and the payload.
     pub(crate) bytes: Vec<u8>,
+    pub(crate) traffic_class: u8,
 }
 
 pub(crate) struct Flow {
     pub(crate) engine: braid::QueuePair,
+    /// The destination, and its Q_Key.
+    pub(crate) to: (Peer, u32),
     of: Weak<Queues>,
     state: Mutex<State>,
 }
@@ -34,6 +40,8 @@ enum Stage {
     /// Not connected yet, with the datagrams that wait.
     Connecting(Vec<OutgoingDatagram>),
     Connected,
+    /// The destination is not Braid.
+    Roce(RoceRoute),
     Ended,
 }
 
@@ -45,10 +53,10 @@ struct Sent {
 }
 
 impl Flow {
-    pub(crate) fn new(engine: braid::QueuePair, of: &Arc<Queues>) -> Self {
+    pub(crate) fn new(engine: braid::QueuePair, to: (Peer, u32), of: &Arc<Queues>) -> Self {
         let stage = Stage::Connecting(Vec::new());
         let state = State { stage, outstanding: VecDeque::new(), first: 0 };
-        Flow { engine, of: Arc::downgrade(of), state: Mutex::new(state) }
+        Flow { engine, to, of: Arc::downgrade(of), state: Mutex::new(state) }
     }
 
     /// The engine's number of the flow.
@@ -71,6 +79,10 @@ impl Flow {
                 }
                 waiting.push(datagram);
                 Ok(())
+            }
+            Stage::Roce(route) => {
+                let queues = self.of.upgrade().ok_or(Errno::INVALID)?;
+                route.send(&queues, self.to, &datagram)
             }
             Stage::Ended => {
                 self.complete(&[Sent::of(&datagram)]);
@@ -100,6 +112,21 @@ impl Flow {
         }
     }
 
+    /// Sends the datagrams that have waited, and later ones, over RoCEv2.
+    pub(super) fn reroute(&self, route: RoceRoute) {
+        let mut state = self.state();
+        let (Stage::Connecting(waiting), Some(queues)) = (&mut state.stage, self.of.upgrade())
+        else {
+            return;
+        };
+        for datagram in std::mem::take(waiting) {
+            if route.send(&queues, self.to, &datagram).is_err() {
+                self.complete(&[Sent::of(&datagram)]);
+            }
+        }
+        state.stage = Stage::Roce(route);
+    }
+
     /// Ends the flow, because the destination is not reachable. The waiting datagrams are lost, and
     /// their sends succeed, as on a NIC.
     pub(crate) fn end(&self) {
@@ -125,7 +152,7 @@ impl Flow {
     }
 
     pub(crate) fn has_ended(&self) -> bool {
-        matches!(self.state().stage, Stage::Ended)
+        matches!(self.state().stage, Stage::Ended | Stage::Roce(_))
     }
 
     pub(crate) fn has_outstanding(&self) -> bool {

@@ -8,8 +8,12 @@
 //! NIC, a datagram is lost if the destination does not exist, is not ready or has another Q_Key. It
 //! is also lost if the destination has had no receive for a second.
 
+//!
+//! Peers that are not Braid speak the UD service of RoCEv2 (`roce`).
+
 pub(crate) mod datagrams;
 pub(crate) mod flow;
 mod receive;
 mod receives;
+mod roce;
 pub(crate) mod send;

@@ -7,6 +7,7 @@ use braid_verbs::abi::ibv_send_wr;
 
 use super::datagrams::{Datagrams, MAX_DATAGRAM};
 use super::flow::{Flow, OutgoingDatagram};
+use super::roce::RoceRoute;
 use crate::ah::Ah;
 use crate::connect::hello::Hello;
 use crate::connect::inbox::ControlMessage;
@@ -56,11 +57,22 @@ pub(crate) unsafe fn send_datagram(
     let is_controlled = to.remote_qkey & CONTROLLED_Q_KEY != 0;
     let key = if is_controlled { qp.q_key() } else { to.remote_qkey };
     let from = Peer { gid: source, number: qp.number };
-    let flow = flow_to(handle, datagrams, &Hello { from, to: peer, key: Some(key) }, key)?;
+    let hello = Hello { from, to: peer, key: Some(key) };
+    let destination = destination(handle, datagrams, &hello, key)?;
     let signalled = send.signalled;
     qp.places.take(signalled)?;
-    let sent = flow.send(OutgoingDatagram { wr: send, bytes });
+    let datagram = OutgoingDatagram { wr: send, bytes, traffic_class: ah.traffic_class };
+    let sent = match destination {
+        Destination::Flow(flow) => flow.send(datagram),
+        Destination::Roce(route) => route.send(&qp.queues, (peer, key), &datagram),
+    };
     sent.inspect_err(|_| qp.places.give_back(signalled))
+}
+
+/// The way of datagrams to a destination.
+enum Destination {
+    Flow(Arc<Flow>),
+    Roce(RoceRoute),
 }
 
 /// Copies the GRH and the payload.
@@ -94,29 +106,35 @@ unsafe fn gather(
     Ok(bytes)
 }
 
-/// The flow to a destination. This sets it up if there is none, or if the last one has ended. Only
-/// one GID of the device leads to a destination, so the flow does not depend on the source.
-fn flow_to(
+/// The way to a destination. This sets up a flow if there is none, or if the last one has ended.
+/// Only one GID of the device leads to a destination, so the flow does not depend on the source.
+fn destination(
     handle: &Qp,
     datagrams: &Datagrams,
     hello: &Hello,
     key: u32,
-) -> Result<Arc<Flow>, Errno> {
+) -> Result<Destination, Errno> {
     let qp = &handle.shared;
     let mut flows = datagrams.flows();
+    if let Some(route) = flows.roce.known(&hello.to) {
+        return Ok(Destination::Roce(route));
+    }
     let known = flows.outgoing.get(&(hello.to, key));
     if let Some(flow) = known.filter(|flow| !flow.has_ended()) {
-        return Ok(flow.clone());
+        return Ok(Destination::Flow(flow.clone()));
+    }
+    if qp.is_surely_roce(&hello.to) {
+        return Ok(Destination::Roce(qp.roce_route(datagrams, &mut flows.roce, &hello.to)));
     }
     flows.sort_out();
     let engine = datagrams.engine_qp(&qp.queues)?;
     qp.running.routes.set(engine.number(), Route::Outgoing { number: qp.number });
-    let flow = Arc::new(Flow::new(engine, &qp.queues));
+    let flow = Arc::new(Flow::new(engine, (hello.to, key), &qp.queues));
     handle.registry.flows.enter(&flow);
     flows.outgoing.insert((hello.to, key), flow.clone());
     drop(flows);
     connect(qp, &flow, hello);
-    Ok(flow)
+    Ok(Destination::Flow(flow))
 }
 
 fn connect(qp: &QueuePair, flow: &Arc<Flow>, hello: &Hello) {

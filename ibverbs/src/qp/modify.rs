@@ -70,6 +70,9 @@ fn modify(qp: &Arc<QueuePair>, new: &ibv_qp_attr, mask: u32) -> Result<u32, Errn
         return Err(error);
     }
     *attributes = changed;
+    if let Some(datagrams) = &qp.datagrams {
+        datagrams.set_q_key(changed.given.qkey);
+    }
     Ok(to)
 }
 
@@ -145,6 +148,7 @@ fn apply(qp: &Arc<QueuePair>, new: &Attributes, from: u32, to: u32) -> Result<()
         }
         (IBV_QPS_RESET, IBV_QPS_INIT) => engine(QpState::Init)?,
         (IBV_QPS_INIT, IBV_QPS_RTR) if qp.datagrams.is_none() => begin(qp, new)?,
+        (IBV_QPS_INIT, IBV_QPS_RTR) => qp.open_roce_datagrams(new.given.qkey)?,
         (IBV_QPS_RTR, IBV_QPS_RTS) if qp.datagrams.is_some() => qp.set_sends(Sends::Posted),
         (IBV_QPS_RTR, IBV_QPS_RTS) => {
             qp.set_roce_sending(new)?;
@@ -179,7 +183,7 @@ impl QueuePair {
     fn stop_datagrams(&self, is_seen: bool) {
         let Some(datagrams) = &self.datagrams else { return };
         if is_seen {
-            datagrams.flush();
+            datagrams.flush(&self.queues);
         }
         datagrams.clear();
         let Some(posted) = &datagrams.posted else { return };

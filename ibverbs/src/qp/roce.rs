@@ -68,7 +68,8 @@ impl QueuePair {
         Ok(true)
     }
 
-    fn needs_roce(&self) -> bool {
+    /// Whether the program wants RoCEv2 alone.
+    pub(crate) fn needs_roce(&self) -> bool {
         self.running.settings.roce == RoceUse::Always
     }
 
