@@ -66,6 +66,10 @@ pub struct SoftroceOptions {
     /// rounds as time allows]
     #[arg(long, value_name = "N", conflicts_with = "command")]
     rounds: Option<NonZero<usize>>,
+    /// Run only the checks whose names contain these words, and measure nothing. It may be given
+    /// several times
+    #[arg(long, value_name = "WORDS", conflicts_with_all = ["command", "rounds", "strict", "json"])]
+    only: Vec<String>,
     /// Run this in machine a, and end with its status: words are joined for its shell. $PEER is the
     /// other machine's address, and `on-peer COMMAND` runs a command there [default: the standard
     /// run]
@@ -109,20 +113,23 @@ fn standard(
     start: Instant,
 ) -> Result<(), Failure> {
     probe::run(&pair, &image.version)?;
-    let mut checks = Checks::default();
+    let mut checks = Checks { only: options.only.clone(), ..Checks::default() };
     let rounds = match options.rounds {
         Some(rounds) => Rounds::Exactly(rounds.get()),
         None => {
-            checks.rivals(&pair);
-            checks.verified(&pair, Datapath::Udp)?;
-            checks.verified(&pair, Datapath::Verbs)?;
-            checks.drop_in(&pair)?;
-            checks.roce(&pair)?;
-            checks.devices(&pair);
+            all_checks(&pair, &mut checks)?;
             println!("checks: {:.1} s", start.elapsed().as_secs_f64());
             Rounds::Until(start + STANDARD_RUN)
         }
     };
+    if !options.only.is_empty() {
+        pair.power_off();
+        return match (checks.done.len(), checks.failed()) {
+            (0, _) => Err(Failure::new("no check has these words in its name")),
+            (_, 0) => Ok(()),
+            (_, failed) => Err(Failure::new(format!("{failed} checks failed"))),
+        };
+    }
     let results = ratios::measure(&pair, rounds)?;
     pair.power_off();
     report::print(&results);
@@ -141,6 +148,16 @@ fn standard(
         (0, _) if !options.strict => Ok(()),
         _ => Err(Failure::new(format!("{failed} checks failed, {short} ratios are short"))),
     }
+}
+
+fn all_checks(pair: &Machines, checks: &mut Checks) -> Result<(), Failure> {
+    checks.rivals(pair);
+    checks.verified(pair, Datapath::Udp)?;
+    checks.verified(pair, Datapath::Verbs)?;
+    checks.drop_in(pair)?;
+    checks.roce(pair)?;
+    checks.devices(pair);
+    Ok(())
 }
 
 /// Where the image, the packages and the logs are kept.

@@ -75,7 +75,11 @@ pub(super) const WITH_LOSS: [CmProgram; 3] =
 
 impl fmt::Display for CmProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let role = if self.role == Role::Client { "client" } else { "server" };
+        let role = match self.role {
+            Role::Client => "client",
+            Role::Server => "server",
+            Role::Both => "both ends",
+        };
         let name = self.line.split(' ').next().unwrap_or_default();
         let by = if self.line.contains(" -R") { " -R" } else { "" };
         write!(f, "rdma_cm, drop-in {role}, {name}{by}")
@@ -89,6 +93,7 @@ impl CmProgram {
         let [said, _] = match self.role {
             Role::Client => server::serve(pair, &server, Port::Rdma(self.port), &client, LIMIT)?,
             Role::Server => server::serve_in_a(pair, &server, ROCE, &client, LIMIT)?,
+            Role::Both => server::serve_within_a(pair, &server, ROCE, &client, LIMIT)?,
         };
         match self.result {
             "" => Ok("data unchanged".to_owned()),
@@ -105,6 +110,7 @@ impl CmProgram {
         match self.role {
             Role::Client => (server, DROP_IN.start(&client)),
             Role::Server => (DROP_IN.start(&server), client),
+            Role::Both => (DROP_IN.start(&server), DROP_IN.start(&client)),
         }
     }
 }

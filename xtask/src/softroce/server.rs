@@ -58,6 +58,17 @@ pub(super) fn serve_in_a(
     serve_between((&pair.a, "a"), &pair.b, (server, port), client, limit)
 }
 
+/// As [`serve`], with both in machine a.
+pub(super) fn serve_within_a(
+    pair: &Machines,
+    server: &str,
+    port: Port,
+    client: &str,
+    limit: Duration,
+) -> Result<[String; 2], Failure> {
+    serve_between((&pair.a, "a"), &pair.a, (server, port), client, limit)
+}
+
 fn serve_between(
     (here, name): (&Machine, &str),
     there: &Machine,
