@@ -13,6 +13,7 @@ use braid_transport::{
 };
 use braid_wire::{
     CmMad, CmRejectReason, ICRC_LEN, IpCmHeader, QpId, RcHeader, RcPacket, Time, Token, UdPacket,
+    network_header_ends,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -41,6 +42,9 @@ fn on_datagram(now: Time, packet: &[u8], manager: &mut CmManager) {
     header.encode(payload, &mut again);
     again.extend_from_slice(&[0; ICRC_LEN]);
     assert_eq!(UdPacket::decode(&again), Ok(UdPacket { header, payload }));
+    if let Some((from, to)) = payload.first_chunk().and_then(network_header_ends) {
+        assert_eq!(from.is_ipv4(), to.is_ipv4());
+    }
     if let Ok(mad) = CmMad::decode(payload) {
         assert_eq!(CmMad::decode(&mad.encode()), Ok(mad));
     }

@@ -46,7 +46,7 @@ impl QueuePair {
         }
         if !self.service.is_reliable() {
             tracing::error!(qp = self.number, gid = %to, remote = theirs.number,
-                "the peer is not Braid, and only RC speaks RoCEv2: take RC, or braid-run there, too");
+                "the peer is not Braid, and UC does not speak RoCEv2: take RC, or braid-run there, too");
             return Err(Errno::UNSUPPORTED);
         }
         let remote = self.roce_remote(new, to, theirs.number);

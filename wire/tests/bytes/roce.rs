@@ -133,6 +133,57 @@ fn the_cnp_of_an_rnic_decodes() {
     assert!(RcPacket::decode(&[&bytes[..], &[0; 4]].concat()).is_err());
 }
 
+#[test]
+fn datagrams_have_the_layout_of_ibta() {
+    let header = UdHeader {
+        solicited: true,
+        qp: QP,
+        psn: 0xABCDEF,
+        q_key: 0x1111_1111,
+        source: QpId::new(0x65_4321),
+        imm: None,
+    };
+    let imm = Some(0xCAFE_F00D);
+    let examples: [(_, &[u8], _); 2] = [
+        (header, b"hello", "64 f0 ffff 00123456 00abcdef 11111111 00654321 68656c6c6f 000000"),
+        (
+            UdHeader { solicited: false, imm, ..header },
+            b"four",
+            "65 40 ffff 00123456 00abcdef 11111111 00654321 cafef00d 666f7572",
+        ),
+    ];
+    for (header, payload, bytes) in examples {
+        let mut encoded = Vec::new();
+        header.encode(payload, &mut encoded);
+        assert_eq!(encoded, hex(bytes));
+        encoded.extend_from_slice(&[0; ICRC_LEN]);
+        assert_eq!(UdPacket::decode(&encoded), Ok(UdPacket { header, payload }));
+        for len in 0..header.encoded_len() + ICRC_LEN {
+            assert!(UdPacket::decode(&encoded[..len]).is_err(), "{len} bytes");
+        }
+        // The padding is a part of the payload.
+        let mut padded = encoded[..header.encoded_len() + ICRC_LEN].to_vec();
+        padded[1] |= 0x30;
+        assert_eq!(UdPacket::decode(&padded), Err(DecodeError::Length));
+    }
+}
+
+#[test]
+fn network_headers_are_those_of_the_packet() {
+    let four = ends("192.0.2.1:49152", "198.51.100.7:4791").network_header(0x64, 0x0102);
+    assert_eq!(
+        four[..],
+        hex("00000000 00000000 00000000 00000000 00000000
+             45000080 01024000 4011 4d2f c0000201 c6336407")
+    );
+    let six = ends("[2001:db8::1]:49152", "[2001:db8::2]:4791").network_header(0x64, 0);
+    assert_eq!(
+        six[..],
+        hex("60000000 006c 11 40 20010db8000000000000000000000001
+             20010db8000000000000000000000002")
+    );
+}
+
 /// The definition of the ICRC (IBTA vol. 1, 7.8.1; A17.3.3), bit by bit, over IPv4.
 fn icrc_by_definition(ends: &IcrcEnds, packet: &[u8], id: u16) -> u32 {
     let (SocketAddr::V4(from), SocketAddr::V4(to)) = (ends.from, ends.to) else { unreachable!() };
