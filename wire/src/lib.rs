@@ -37,8 +37,9 @@ pub use ack::{Ack, Bitmap, MAX_ACK_LEN, MAX_BITMAP_WORDS, NakCode, Stream};
 pub use bth::VERSION;
 pub use check::{Crc, payload_crc};
 pub use cm::{
-    CmAck, CmBody, CmCounts, CmDisconnect, CmMad, CmPath, CmPrivate, CmQueuePair, CmReject,
-    CmRejectReason, CmRejected, CmReply, CmRequest, CmTimeouts, IpCmHeader, MAD_LEN,
+    CmAck, CmBody, CmCounts, CmDisconnect, CmLookup, CmLookupAnswer, CmLookupStatus, CmMad, CmPath,
+    CmPrivate, CmQueuePair, CmReject, CmRejectReason, CmRejected, CmReply, CmRequest, CmTimeouts,
+    IpCmHeader, MAD_LEN,
 };
 pub use control::{CONTROL_LEN, Control, ControlKind, FinalAck};
 pub use credit::{CREDIT_LEN, Credit, CreditNeed};

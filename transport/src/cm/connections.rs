@@ -6,12 +6,14 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use braid_wire::{
-    CmAck, CmBody, CmDisconnect, CmMad, CmPrivate, CmReject, CmRejectReason, CmRejected, CmReply,
-    CmRequest, CmTimeouts, IpCmHeader, MAD_LEN, Time,
+    CmAck, CmBody, CmDisconnect, CmLookup, CmLookupAnswer, CmLookupStatus, CmMad, CmPrivate,
+    CmReject, CmRejectReason, CmRejected, CmReply, CmRequest, CmTimeouts, IpCmHeader, MAD_LEN,
+    Time,
 };
 use siphasher::sip::SipHasher24;
 
 use super::conversation::{CmEvent, CmEventKind, CmId, CmState, Conversation};
+use super::lookups::Lookups;
 
 /// Repetitions of a request or reply: the last one leaves after 20 s.
 const TRIES: u8 = 8;
@@ -43,6 +45,7 @@ pub struct CmManager {
     asked: HashMap<(IpAddr, u32), CmId>,
     /// Connections in [`CmState::TimeWait`], oldest first.
     ended: VecDeque<CmId>,
+    lookups: Lookups,
     output: VecDeque<(IpAddr, CmMad)>,
     events: VecDeque<CmEvent>,
 }
@@ -59,6 +62,7 @@ impl CmManager {
             conversations: BTreeMap::new(),
             asked: HashMap::new(),
             ended: VecDeque::new(),
+            lookups: Lookups::default(),
             output: VecDeque::new(),
             events: VecDeque::new(),
         }
@@ -84,6 +88,24 @@ impl CmManager {
         self.conversations.insert(id, conversation);
         self.output.push_back((peer, mad));
         id
+    }
+
+    /// Looks up the queue pair that takes datagrams at a host. The manager fills in the number.
+    /// [`CmEventKind::Found`] or `Unreachable` follows.
+    pub fn look_up(&mut self, now: Time, peer: IpAddr, mut lookup: CmLookup) -> CmId {
+        let (id, transaction) = (self.new_id(), self.random());
+        lookup.request_id = id.0;
+        let sent = self.lookups.begin(now, (id, peer), transaction, lookup);
+        self.output.push_back(sent);
+        id
+    }
+
+    /// Answers a lookup of a peer. The manager fills in its numbers. Returns false if nobody waits
+    /// any more.
+    pub fn answer(&mut self, now: Time, id: CmId, answer: CmLookupAnswer) -> bool {
+        let sent = self.lookups.answer(now, id, answer);
+        self.output.extend(sent);
+        sent.is_some()
     }
 
     /// Accepts a request, once the queue pair is connected. Returns false if nobody asks any more.
@@ -148,6 +170,7 @@ impl CmManager {
 
     /// Forgets a connection, whatever its state. The other end is told; no events follow.
     pub fn forget(&mut self, now: Time, id: CmId) {
+        self.output.extend(self.lookups.forget(now, id));
         let Some(conversation) = self.conversations.get_mut(&id) else { return };
         conversation.is_forgotten = true;
         match conversation.state {
@@ -166,7 +189,7 @@ impl CmManager {
     /// Ends all connections, as far as messages that nobody repeats do so.
     pub fn abandon(&mut self, now: Time) {
         let all: Vec<CmId> = self.conversations.keys().copied().collect();
-        all.into_iter().for_each(|id| self.forget(now, id));
+        all.into_iter().chain(self.lookups.ids()).for_each(|id| self.forget(now, id));
     }
 
     /// The next message to send, and the host that it goes to.
@@ -181,7 +204,8 @@ impl CmManager {
 
     /// The next time at which [`CmManager::on_timeout`] has something to do.
     pub fn next_timeout(&self) -> Option<Time> {
-        self.conversations.values().filter_map(Conversation::next_timeout).min()
+        let conversations = self.conversations.values().filter_map(Conversation::next_timeout);
+        conversations.chain(self.lookups.next_timeout()).min()
     }
 
     /// Repeats messages, and gives up those that stay without an answer.
@@ -192,6 +216,7 @@ impl CmManager {
         let due: Vec<CmId> =
             self.conversations.iter().filter(|(_, c)| is_due(c)).map(|(id, _)| *id).collect();
         due.into_iter().for_each(|id| self.on_timeout_of(now, id));
+        self.lookups.on_timeout(now, &mut self.output, &mut self.events);
     }
 
     fn on_timeout_of(&mut self, now: Time, id: CmId) {
@@ -228,6 +253,10 @@ impl CmManager {
             CmBody::Reply(reply) => self.on_reply(now, from, &reply),
             CmBody::Ready(ready) => self.on_ready(from, &ready),
             CmBody::Disconnect(end) => self.on_disconnect(now, from, transaction, &end),
+            CmBody::Lookup(lookup) => self.on_lookup(now, from, transaction, &lookup),
+            CmBody::LookupAnswer(answer) => {
+                self.events.extend(self.lookups.on_answer(from, &answer));
+            }
             CmBody::Disconnected(end) => {
                 if self.known(from, (end.remote_id, end.local_id))
                     && self.in_state(CmId(end.remote_id), CmState::DreqSent).is_some()
@@ -238,6 +267,24 @@ impl CmManager {
             }
         }
         true
+    }
+
+    fn on_lookup(&mut self, now: Time, from: IpAddr, transaction: u64, lookup: &CmLookup) {
+        if let Some(answer) = self.lookups.repeated(from, lookup) {
+            return self.output.extend(answer);
+        }
+        let is_served = IpCmHeader::datagram_port(lookup.service).is_some()
+            && self.services.contains(&lookup.service)
+            && IpCmHeader::decode(&lookup.private_data).is_some();
+        let id = self.new_id();
+        let taken = is_served.then(|| self.lookups.take(now, (id, from), transaction, lookup));
+        let status = match taken {
+            Some(Some(event)) => return self.events.push_back(event),
+            Some(None) => CmLookupStatus::NO_QP,
+            None => CmLookupStatus::UNSUPPORTED,
+        };
+        let body = CmBody::LookupAnswer(CmLookupAnswer::negative(lookup, status));
+        self.output.push_back((from, CmMad { transaction, body }));
     }
 
     fn on_request(&mut self, now: Time, from: IpAddr, transaction: u64, request: &CmRequest) {
@@ -270,7 +317,9 @@ impl CmManager {
     fn check(&self, from: IpAddr, request: &CmRequest) -> Result<(), CmRejectReason> {
         let is_open = |is_right, reason| if is_right { Ok(()) } else { Err(reason) };
         is_open(request.transport == RC, CmRejectReason::INVALID_TRANSPORT)?;
-        is_open(self.services.contains(&request.service), CmRejectReason::INVALID_SERVICE)?;
+        let is_served =
+            IpCmHeader::port(request.service).is_some() && self.services.contains(&request.service);
+        is_open(is_served, CmRejectReason::INVALID_SERVICE)?;
         // Data goes to the host that asks, and to no other.
         let gid = IpAddr::V6(request.path.local).to_canonical();
         is_open(gid == from, CmRejectReason::INVALID_GID)?;
@@ -479,7 +528,8 @@ impl CmManager {
     fn new_id(&mut self) -> CmId {
         loop {
             let id = CmId(self.random() as u32);
-            if id.0 != 0 && !self.conversations.contains_key(&id) {
+            let is_known = self.conversations.contains_key(&id) || self.lookups.contains(id);
+            if id.0 != 0 && !is_known {
                 return id;
             }
         }

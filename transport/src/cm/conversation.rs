@@ -3,7 +3,9 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use braid_wire::{CmBody, CmMad, CmRejectReason, CmReply, CmRequest, QpId, Time};
+use braid_wire::{
+    CmBody, CmLookup, CmLookupAnswer, CmMad, CmRejectReason, CmReply, CmRequest, QpId, Time,
+};
 
 /// The first pause before a message is repeated. Each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -39,6 +41,10 @@ pub enum CmEventKind {
     Established,
     /// The peer refuses the connection. The private data has a fixed length.
     Rejected(CmRejectReason, Box<[u8]>),
+    /// A peer looks up the queue pair of a service, which [`super::CmManager::answer`] names.
+    LookedUp(Box<CmLookup>),
+    /// The answer to a lookup.
+    Found(Box<CmLookupAnswer>),
     /// No answer came in time.
     Unreachable,
     /// The connection has ended.

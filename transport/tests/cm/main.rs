@@ -1,6 +1,7 @@
 //! The communication manager in virtual time: loss, duplicates, reordering, and hostile messages.
 
 mod hostile;
+mod lookups;
 mod world;
 
 use std::time::Duration;
@@ -22,6 +23,8 @@ fn kinds(events: &[CmEventKind]) -> Vec<&'static str> {
         CmEventKind::Rejected(..) => "rejected",
         CmEventKind::Unreachable => "unreachable",
         CmEventKind::Disconnected => "disconnected",
+        CmEventKind::LookedUp(_) => "looked up",
+        CmEventKind::Found(_) => "found",
     };
     events.iter().map(name).collect()
 }

@@ -16,6 +16,8 @@ pub struct IpCmHeader {
 const SERVICES: u64 = 0x0100_0000;
 /// The protocol of reliable connections. The kernel calls it `RDMA_PS_TCP`, 0x0106.
 const TCP: u64 = 6;
+/// The protocol of datagrams. The kernel calls it `RDMA_PS_UDP`, 0x0111.
+const UDP: u64 = 17;
 
 impl IpCmHeader {
     /// Bytes of the header.
@@ -26,9 +28,20 @@ impl IpCmHeader {
         SERVICES | TCP << 16 | port as u64
     }
 
+    /// The service of a port, for datagrams.
+    pub const fn datagram_service(port: u16) -> u64 {
+        SERVICES | UDP << 16 | port as u64
+    }
+
     /// The port of a service. `None`: the service is none of RDMA IP CM for reliable connections.
     pub const fn port(service: u64) -> Option<u16> {
         if service >> 16 == Self::service(0) >> 16 { Some(service as u16) } else { None }
+    }
+
+    /// The port of a service for datagrams. `None`: the service is none of RDMA IP CM for them.
+    pub const fn datagram_port(service: u64) -> Option<u16> {
+        let is_one = service >> 16 == Self::datagram_service(0) >> 16;
+        if is_one { Some(service as u16) } else { None }
     }
 
     /// Returns the bytes of the header.

@@ -1,6 +1,7 @@
 //! The MADs of the communication manager, and its shorter messages (IBTA vol. 1, 12.6 and 13.4.2).
 
 use super::bytes::{BODY_LEN, Body};
+use super::lookup::{CmLookup, CmLookupAnswer};
 use super::reject::{CmReject, CmRejected};
 use super::request::{CmCounts, CmQueuePair, CmRequest};
 use crate::{DecodeError, QpId};
@@ -19,6 +20,8 @@ const REP: u16 = 0x13;
 const RTU: u16 = 0x14;
 const DREQ: u16 = 0x15;
 const DREP: u16 = 0x16;
+const SIDR_REQ: u16 = 0x17;
+const SIDR_REP: u16 = 0x18;
 
 /// A MAD of the communication manager.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,6 +49,10 @@ pub enum CmBody {
     Disconnect(CmDisconnect),
     /// DREP: confirms the end of a connection.
     Disconnected(CmPrivate),
+    /// SIDR_REQ: asks for the queue pair that takes datagrams.
+    Lookup(CmLookup),
+    /// SIDR_REP: answers a lookup.
+    LookupAnswer(CmLookupAnswer),
 }
 
 /// The acceptance of a request (REP; 12.6.8).
@@ -168,6 +175,14 @@ impl CmBody {
                 ids(body, end.local_id, end.remote_id);
                 DREP
             }
+            CmBody::Lookup(lookup) => {
+                lookup.encode(body);
+                SIDR_REQ
+            }
+            CmBody::LookupAnswer(answer) => {
+                answer.encode(body);
+                SIDR_REP
+            }
         }
     }
 
@@ -190,6 +205,8 @@ impl CmBody {
                 remote_qp: QpId::new(body.upper(8)),
             }),
             DREP => CmBody::Disconnected(CmPrivate { local_id, remote_id }),
+            SIDR_REQ => CmBody::Lookup(CmLookup::decode(body)),
+            SIDR_REP => CmBody::LookupAnswer(CmLookupAnswer::decode(body)),
             _ => return None,
         })
     }

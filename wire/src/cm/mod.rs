@@ -7,11 +7,13 @@
 
 mod bytes;
 mod ip;
+mod lookup;
 mod mad;
 mod reject;
 mod request;
 
 pub use ip::IpCmHeader;
+pub use lookup::{CmLookup, CmLookupAnswer, CmLookupStatus};
 pub use mad::{CmAck, CmBody, CmDisconnect, CmMad, CmPrivate, CmReply, MAD_LEN};
 pub use reject::{CmReject, CmRejectReason, CmRejected};
 pub use request::{CmCounts, CmPath, CmQueuePair, CmRequest, CmTimeouts};

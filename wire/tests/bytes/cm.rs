@@ -62,6 +62,9 @@ fn examples() -> Vec<(CmBody, String)> {
     answer[0] = 0x77;
     let mut refusal = [0; CmReject::PRIVATE];
     refusal[0] = 0x78;
+    let (request_id, service) = (local_id, IpCmHeader::datagram_service(7174));
+    let (mut question, mut found) = ([0; CmLookup::PRIVATE], [0; CmLookupAnswer::PRIVATE]);
+    (question[0], found[0]) = (0x79, 0x7A);
     vec![
         (
             CmBody::Request(request()),
@@ -121,6 +124,24 @@ fn examples() -> Vec<(CmBody, String)> {
             head("0015") + "0a0b0c0d 01020304 000011 00",
         ),
         (CmBody::Disconnected(private), head("0016") + "0a0b0c0d 01020304"),
+        (
+            CmBody::Lookup(CmLookup { request_id, service, private_data: question }),
+            head("0017") + "0a0b0c0d ffff 0000 0000000001111c06 79",
+        ),
+        (
+            CmBody::LookupAnswer(CmLookupAnswer {
+                request_id,
+                status: CmLookupStatus::REJECTED,
+                qp: QpId::new(0x12_3456),
+                service,
+                q_key: 0x1111_2222,
+                private_data: found,
+            }),
+            head("0018")
+                + "0a0b0c0d 02 00 0000 123456 00 0000000001111c06 11112222"
+                + &"00".repeat(72)
+                + "7a",
+        ),
     ]
 }
 
@@ -137,7 +158,7 @@ fn messages_have_the_layout_of_ibta() {
 #[test]
 fn other_mads_are_refused() {
     let (body, text) = examples().remove(4);
-    for (at, value) in [(0, 2), (1, 3), (2, 1), (3, 1), (16, 1), (17, 0x17), (17, 0x19)] {
+    for (at, value) in [(0, 2), (1, 3), (2, 1), (3, 1), (16, 1), (17, 0x0F), (17, 0x19)] {
         let mut bytes = mad(&text);
         bytes[at] = value;
         assert!(CmMad::decode(&bytes).is_err(), "{body:?} with {value} at {at}");
@@ -148,8 +169,13 @@ fn other_mads_are_refused() {
 fn services_are_those_of_the_kernels_rdma_cm() {
     assert_eq!(IpCmHeader::service(18515), 0x0000_0000_0106_4853);
     assert_eq!(IpCmHeader::port(0x0000_0000_0106_4853), Some(18515));
+    assert_eq!(IpCmHeader::datagram_service(18515), 0x0000_0000_0111_4853);
+    assert_eq!(IpCmHeader::datagram_port(0x0000_0000_0111_4853), Some(18515));
     for other in [0x0000_0000_0111_4853, 0x0000_0001_0106_4853, 0x4853] {
         assert_eq!(IpCmHeader::port(other), None);
+    }
+    for other in [0x0000_0000_0106_4853, 0x0000_0001_0111_4853, 0x4853] {
+        assert_eq!(IpCmHeader::datagram_port(other), None);
     }
 }
 
