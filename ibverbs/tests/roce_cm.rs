@@ -16,7 +16,8 @@ use braid_ibverbs::*;
 use braid_transport::{CmEvent, CmEventKind, CmId, CmManager};
 use braid_verbs::abi::*;
 use braid_wire::{
-    CmCounts, CmPath, CmQueuePair, CmRejectReason, CmReply, CmRequest, CmTimeouts, IpCmHeader, Time,
+    CmCounts, CmLookup, CmLookupAnswer, CmLookupStatus, CmPath, CmQueuePair, CmRejectReason,
+    CmReply, CmRequest, CmTimeouts, IpCmHeader, Time,
 };
 
 use self::loopback::connections::*;
@@ -345,5 +346,148 @@ fn a_listener_accepts_peers_that_are_not_braid() {
         peer.connect(port);
         let CmEventKind::Rejected(reason, _) = peer.event().kind else { panic!("a refusal") };
         assert_eq!(reason, CmRejectReason::INVALID_SERVICE);
+    }
+}
+
+/// The answer of the peer to a lookup.
+fn found() -> CmLookupAnswer {
+    let mut private_data = [0; CmLookupAnswer::PRIVATE];
+    private_data[..4].copy_from_slice(b"yes!");
+    CmLookupAnswer {
+        request_id: 0,
+        status: CmLookupStatus::VALID,
+        qp: QpId::new(0x77),
+        service: 0,
+        q_key: 0x1234,
+        private_data,
+    }
+}
+
+#[test]
+fn a_queue_pair_for_datagrams_is_found_at_a_host_that_is_not_braid() {
+    if !in_own_network("a_queue_pair_for_datagrams_is_found_at_a_host_that_is_not_braid", "auto") {
+        return;
+    }
+    let mut peer = Peer::new();
+    assert!(peer.manager.listen(IpCmHeader::datagram_service(PORT)));
+    let peer = thread::spawn(move || {
+        let CmEvent { id, kind: CmEventKind::LookedUp(lookup), .. } = peer.event() else {
+            panic!("a lookup")
+        };
+        let header =
+            IpCmHeader::decode(&lookup.private_data).expect("it begins with the addresses");
+        assert_eq!((header.from.ip(), header.to), (OWN.into(), PEER.into()));
+        assert_eq!(lookup.private_data[IpCmHeader::LEN..][..6], *b"hello\0");
+        assert!(peer.manager.answer(peer.now(), id, found()));
+        let CmEvent { id, kind: CmEventKind::LookedUp(lookup), .. } = peer.event() else {
+            panic!("another lookup")
+        };
+        let refusal = CmLookupAnswer::negative(&lookup, CmLookupStatus::REJECTED);
+        assert!(peer.manager.answer(peer.now(), id, refusal));
+        let until = Instant::now() + Duration::from_secs(3);
+        while Instant::now() < until {
+            peer.send();
+            if let Some(mad) = peer.gsi.recv(Some(Duration::from_millis(20))) {
+                assert!(peer.manager.on_mad(peer.now(), mad.from, &mad.bytes));
+            }
+        }
+    });
+    // SAFETY: the calls follow the man pages, with the results of earlier calls.
+    unsafe {
+        let channel = rdma_create_event_channel();
+        let to =
+            |port| resolved_in(UDP, channel, ptr::from_mut(&mut address_of(PEER, port)).cast());
+        let id = to(PORT);
+        with_qp(id);
+        assert_eq!(rdma_connect(id, &mut param(b"hello")), 0);
+        let event = take(channel);
+        assert_eq!(((*event).event, (*event).status), (ESTABLISHED, 0));
+        let told = (*event).param.ud;
+        assert_eq!((told.qp_num, told.qkey, told.private_data_len), (0x77, 0x1234, 136));
+        let gid = std::net::Ipv4Addr::from(PEER).to_ipv6_mapped().octets();
+        assert_eq!(told.ah_attr.grh.dgid.raw, gid);
+        let data = std::slice::from_raw_parts(told.private_data.cast::<u8>(), 5);
+        assert_eq!(data, b"yes!\0");
+        assert_eq!(rdma_ack_cm_event(event), 0);
+        for (port, status) in [(PORT, 2), (NOBODY, 1)] {
+            let id = to(port);
+            with_qp(id);
+            assert_eq!(rdma_connect(id, &mut param(b"")), 0);
+            let told = next(channel);
+            assert_eq!((told.kind, told.status), (UNREACHABLE, status), "{port}");
+            rdma_destroy_qp(id);
+            assert_eq!(rdma_destroy_id(id), 0);
+        }
+        rdma_destroy_qp(id);
+        assert_eq!(rdma_destroy_id(id), 0);
+        peer.join().expect("the peer is content");
+    }
+}
+
+#[test]
+fn lookups_of_peers_that_are_not_braid_are_answered() {
+    if !in_own_network("lookups_of_peers_that_are_not_braid_are_answered", "always") {
+        return;
+    }
+    // SAFETY: the calls follow the man pages, with the results of earlier calls.
+    unsafe {
+        let channel = rdma_create_event_channel();
+        let (listener, port) = listen_in(UDP, channel, ptr::from_mut(&mut address(0)).cast());
+        let mut peer = Peer::new();
+        let look_up = |peer: &mut Peer, port, to: [u8; 4]| {
+            let header = IpCmHeader { from: (PEER, 4000).into(), to: to.into() };
+            let mut private_data = [0; CmLookup::PRIVATE];
+            private_data[..IpCmHeader::LEN].copy_from_slice(&header.encode());
+            private_data[IpCmHeader::LEN..][..5].copy_from_slice(b"hello");
+            let service = IpCmHeader::datagram_service(port);
+            let lookup = CmLookup { request_id: 0, service, private_data };
+            peer.manager.look_up(peer.now(), IpAddr::from(OWN), lookup);
+            peer.send();
+        };
+        let answered = |peer: &mut Peer| match peer.event().kind {
+            CmEventKind::Found(answer) => answer,
+            other => panic!("{other:?}"),
+        };
+        look_up(&mut peer, NOBODY, OWN);
+        assert_eq!(answered(&mut peer).status, CmLookupStatus::UNSUPPORTED);
+        look_up(&mut peer, port, [127, 0, 0, 3]);
+        assert_eq!(answered(&mut peer).status, CmLookupStatus::UNSUPPORTED, "another address");
+
+        look_up(&mut peer, port, OWN);
+        let told = expect(channel, CONNECT_REQUEST);
+        assert_eq!(rdma_reject(told.id, c"no".as_ptr().cast(), 2), 0);
+        assert_eq!(rdma_destroy_id(told.id), 0);
+        let answer = answered(&mut peer);
+        assert_eq!(
+            (answer.status, &answer.private_data[..3]),
+            (CmLookupStatus::REJECTED, &b"no\0"[..])
+        );
+
+        look_up(&mut peer, port, OWN);
+        let event = take(channel);
+        let request = (*event).id;
+        let ud = (*event).param.ud;
+        let data = std::slice::from_raw_parts(ud.private_data.cast::<u8>(), 6);
+        assert_eq!(
+            ((*event).event, ud.private_data_len, data),
+            (CONNECT_REQUEST, 180, &b"hello\0"[..])
+        );
+        assert_eq!(rdma_ack_cm_event(event), 0);
+        assert_eq!(u16::from_be(rdma_get_dst_port(request)), 4000);
+        with_qp(request);
+        assert_eq!(rdma_accept(request, &mut param(b"welcome")), 0);
+        let answer = answered(&mut peer);
+        assert_eq!((answer.status, answer.q_key), (CmLookupStatus::VALID, 0x0123_4567));
+        assert_eq!(answer.qp.get(), (*(*request).qp).qp_num);
+        assert_eq!(answer.private_data[..8], *b"welcome\0");
+        rdma_destroy_qp(request);
+        assert_eq!(rdma_destroy_id(request), 0);
+
+        // A program that goes away while a lookup waits.
+        look_up(&mut peer, port, OWN);
+        let waiting = expect(channel, CONNECT_REQUEST);
+        assert_eq!(rdma_destroy_id(waiting.id), 0);
+        assert_eq!(answered(&mut peer).status, CmLookupStatus::REJECTED);
+        assert_eq!(rdma_destroy_id(listener), 0);
     }
 }

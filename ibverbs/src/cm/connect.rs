@@ -55,7 +55,7 @@ pub unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn
         let (security, device) = (open.security(), open.device);
         let settings = open.settings();
         let roce = match PortSpace::of(object.base.ps)? {
-            PortSpace::Tcp if settings.speaks_roce() => settings.roce,
+            PortSpace::Tcp | PortSpace::Udp if settings.speaks_roce() => settings.roce,
             _ => RoceUse::Never,
         };
         let shared = object.shared.clone();
@@ -66,21 +66,22 @@ pub unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn
             let security = security.as_ref();
             let protected = Request { reach: reach.as_ref(), security, message: &request };
             if let Purpose::Datagrams { .. } = request.purpose {
-                return look_up(&shared, &attempt, ends, protected, &device.gids);
+                return look_up(&shared, &attempt, ends, protected, (&device.gids, roce));
             }
             let braid = || {
                 let accepted = |link: &Link, answer, protection| {
                     finish(&shared, link, &request, answer, protection)
                 };
-                send_request(&shared, &attempt, ends, protected, accepted)
+                let connected = send_request(&shared, &attempt, ends, protected, accepted)?;
+                Ok(connected.map(|(link, ())| Some(link)))
             };
             let other = || {
                 let is_needed = roce == RoceUse::Always;
                 let own = (&request, retry_count);
-                connecting::connect(&shared, &attempt, ends, own, is_needed)
+                connecting::connect(&shared, &attempt, ends, own, is_needed).map(|()| None)
             };
             match first_to_answer(roce, braid, other) {
-                Ok(Some((link, ()))) => wait_for_end(&shared, &link),
+                Ok(Some(link)) => wait_for_end(&shared, &link),
                 // The thread of the messages reports the end.
                 Ok(None) => {}
                 Err((kind, status, peer)) => {
@@ -101,23 +102,23 @@ pub unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn
 
 /// Connects to an end that is Braid, or to one that is not. `braid` returns `None` if the end does
 /// not answer as Braid. The listener of either may be late.
-fn first_to_answer<T>(
+pub(super) fn first_to_answer<T>(
     roce: RoceUse,
     braid: impl Fn() -> Result<Option<T>, Failed>,
-    other: impl Fn() -> Result<(), Failed>,
-) -> Result<Option<T>, Failed> {
+    other: impl Fn() -> Result<T, Failed>,
+) -> Result<T, Failed> {
     let until = Instant::now() + LATE_LISTENER;
     loop {
         if roce != RoceUse::Always
             && let Some(connected) = braid()?
         {
-            return Ok(Some(connected));
+            return Ok(connected);
         }
         match other() {
             Err((EventKind::Rejected, NOBODY_LISTENS, _)) if Instant::now() < until => {
                 thread::sleep(PAUSE);
             }
-            connected => return connected.map(|()| None),
+            connected => return connected,
         }
     }
 }

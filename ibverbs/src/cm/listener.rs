@@ -40,7 +40,7 @@ pub unsafe extern "C" fn rdma_listen(id: *mut rdma_cm_id, _backlog: c_int) -> c_
         let inherited = Inherited { context, ps, security };
         let shared = object.shared.clone();
         if speaks_roce
-            && ps == PortSpace::Tcp
+            && matches!(ps, PortSpace::Tcp | PortSpace::Udp)
             && let Some(bound) = object.source()
         {
             let listening = RoceListener::new(&shared, inherited.clone(), bound).listen(needs_roce);

@@ -2,12 +2,13 @@
 //! listener's end names the queue pair, and nothing is connected.
 
 use std::ffi::c_int;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use braid_verbs::abi::ibv_ah_attr;
 
 use super::answering::answer;
+use super::connect::first_to_answer;
 use super::events::{EventKind, acknowledge};
 use super::id::{Id, IdShared};
 use super::message::{CmMessage, MessageKind};
@@ -16,13 +17,14 @@ use super::peer_message::PeerMessage;
 use super::requesting::{
     Failed, NOBODY_LISTENS, REFUSED, Request, close_link, failed, send_request,
 };
+use super::roce;
 use super::structs::rdma_conn_param;
 use crate::ah;
 use crate::errno::Errno;
 use crate::gid;
 use crate::gid_table::GidTable;
-use crate::messages::Link;
 use crate::numbers::MAX_NUMBER;
+use crate::settings::RoceUse;
 
 /// Values of `enum ib_cm_sidr_status`, the results of a refused lookup.
 const SIDR_UNSUPPORTED: c_int = 1;
@@ -35,20 +37,27 @@ pub(super) fn look_up(
     attempt: &Arc<()>,
     ends: (SocketAddr, SocketAddr),
     request: Request<'_>,
-    gids: &GidTable,
+    (gids, roce): (&GidTable, RoceUse),
 ) {
-    let found = send_request(shared, attempt, ends, request, |link, answer, _| {
-        let way = destination(link, gids)?;
-        Ok(PeerMessage::by_destination(answer, way))
-    });
-    match found {
-        Ok(None) => shared.report(EventKind::Unreachable, -libc::ETIMEDOUT, None),
-        Ok(Some((link, peer))) => {
-            // The link ends first, because the program may begin another lookup as soon as it has
-            // the event.
+    let braid = || {
+        let found = send_request(shared, attempt, ends, request, |link, answer, _| {
+            let way = destination(link.peer_addr().ip(), gids)?;
+            Ok(PeerMessage::by_destination(answer, way))
+        })?;
+        // The link ends first, because the program may begin another lookup as soon as it has the
+        // event.
+        Ok(found.map(|(link, peer)| {
             close_link(shared, &link);
-            shared.report(EventKind::Established, 0, Some(peer));
-        }
+            peer
+        }))
+    };
+    let other = || {
+        let (message, is_needed) = (request.message, roce == RoceUse::Always);
+        let answer = roce::lookup::look_up(shared, attempt, ends, message, is_needed)?;
+        Ok(PeerMessage::by_destination(answer, destination(ends.1.ip(), gids)?))
+    };
+    match first_to_answer(roce, braid, other) {
+        Ok(peer) => shared.report(EventKind::Established, 0, Some(peer)),
         Err(why) => {
             let (status, peer) = lookup_status(why);
             shared.report(EventKind::Unreachable, status, peer.map(Into::into));
@@ -58,8 +67,8 @@ pub(super) fn look_up(
 
 /// The attributes of an address handle for the host that has answered. The GID in the answer does
 /// not count, so that a host cannot direct datagrams to another one.
-fn destination(link: &Link, gids: &GidTable) -> Result<ibv_ah_attr, Failed> {
-    let dgid = gid::of(link.peer_addr().ip());
+fn destination(host: IpAddr, gids: &GidTable) -> Result<ibv_ah_attr, Failed> {
+    let dgid = gid::of(host);
     let index = gids.towards(&dgid).ok_or_else(|| failed(libc::EINVAL))?;
     Ok(ah::attributes_to(dgid, index))
 }
@@ -87,7 +96,15 @@ pub(super) fn accept(object: &mut Id, param: Option<&rdma_conn_param>) -> Result
     if !(1..=MAX_NUMBER).contains(&accept.queue_pair.number) {
         return Err(Errno::INVALID);
     }
-    answer(&object.shared, &accept)?;
+    let roce = object.shared.connection().answer_roce();
+    match roce {
+        Some((link, _)) => {
+            let answered = roce::lookup::answer(&link, &accept);
+            object.shared.connection().close();
+            answered?;
+        }
+        None => answer(&object.shared, &accept)?,
+    }
     // No event follows that would replace the request.
     acknowledge(&mut object.base);
     Ok(())

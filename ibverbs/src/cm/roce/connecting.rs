@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Weak};
 
+use braid::RocePort;
 use braid_transport::CmEventKind;
 use braid_wire::{CmReply, DEFAULT_PORT};
 
@@ -30,18 +31,7 @@ pub(in crate::cm) fn connect(
     (message, retry_count): (&CmMessage, u8),
     is_needed: bool,
 ) -> Result<(), Failed> {
-    let gsi = Gsi::of(from.ip());
-    let opened = gsi.and_then(|gsi| {
-        let port = gsi.running.engine.roce_port(SocketAddr::new(to.ip(), DEFAULT_PORT));
-        port.map(|port| (gsi, port)).map_err(OpenError::Port)
-    });
-    let (gsi, port) = opened.map_err(|error| {
-        tracing::warn!(%to, %error, "no listener answers as Braid, and RoCEv2 is not possible");
-        match is_needed {
-            true => failed(error.errno()),
-            false => (EventKind::Rejected, NOBODY_LISTENS, None),
-        }
-    })?;
+    let (gsi, port) = open((from, to), is_needed)?;
     let options = *shared.options();
     let mut terms = RoceTerms {
         mtu: code_of(port.mtu),
@@ -81,6 +71,24 @@ pub(in crate::cm) fn connect(
     connected.inspect_err(|_| {
         link.close();
         shared.connection().lose_roce(&link, attempt);
+    })
+}
+
+/// Opens queue pair 1 for messages to the host of `to`.
+pub(super) fn open(
+    (from, to): (SocketAddr, SocketAddr),
+    is_needed: bool,
+) -> Result<(Arc<Gsi>, RocePort), Failed> {
+    let opened = Gsi::of(from.ip()).and_then(|gsi| {
+        let port = gsi.running.engine.roce_port(SocketAddr::new(to.ip(), DEFAULT_PORT));
+        port.map(|port| (gsi, port)).map_err(OpenError::Port)
+    });
+    opened.map_err(|error| {
+        tracing::warn!(%to, %error, "no listener answers as Braid, and RoCEv2 is not possible");
+        match is_needed {
+            true => failed(error.errno()),
+            false => (EventKind::Rejected, NOBODY_LISTENS, None),
+        }
     })
 }
 

@@ -10,9 +10,12 @@ use std::time::Instant;
 
 use braid::{RoceError, RoceGsi};
 use braid_transport::{CmEvent, CmEventKind, CmId, CmManager};
-use braid_wire::{CmRejectReason, CmReply, CmRequest, Time};
+use braid_wire::{
+    CmLookup, CmLookupAnswer, CmLookupStatus, CmRejectReason, CmReply, CmRequest, IpCmHeader, Time,
+};
 
 use super::super::devices;
+use super::lookup;
 use crate::context::Context;
 use crate::errno::Errno;
 use crate::process_exit;
@@ -32,6 +35,9 @@ pub(super) trait RequestEvents: Send + Sync {
 
     /// Takes the request of a host.
     fn on_request(&self, link: &RoceLink, peer: IpAddr, request: &CmRequest);
+
+    /// Takes the lookup of a host. `header`: the addresses that it names.
+    fn on_lookup(&self, link: &RoceLink, peer: IpAddr, header: &IpCmHeader, lookup: &CmLookup);
 }
 
 /// The receiver of a connection's events.
@@ -141,6 +147,17 @@ impl Gsi {
                     None => link.refuse(CmRejectReason::INVALID_SERVICE),
                 }
             }
+            (Recipient::Listeners(listeners), CmEventKind::LookedUp(lookup)) => {
+                let link = RoceLink { gsi: self.clone(), id };
+                let found = IpCmHeader::decode(&lookup.private_data).and_then(|header| {
+                    let takes = |listener: &&Arc<dyn RequestEvents>| listener.takes(header.to);
+                    Some((listeners.iter().find(takes)?, header))
+                });
+                match found {
+                    Some((listener, header)) => listener.on_lookup(&link, peer, &header, &lookup),
+                    None => link.refuse_lookup(&lookup, CmLookupStatus::UNSUPPORTED),
+                }
+            }
             (Recipient::Connection(connection), kind) => connection.on_event(kind),
             _ => {}
         }
@@ -171,6 +188,15 @@ impl Gsi {
     pub(super) fn connect(&self, to: IpAddr, request: CmRequest, owner: Owner) -> CmId {
         self.with(|state, now| {
             let id = state.manager.connect(now, to, request);
+            state.owners.insert(id, owner);
+            id
+        })
+    }
+
+    /// Looks up the queue pair that takes datagrams at a host.
+    pub(super) fn look_up(&self, to: IpAddr, lookup: CmLookup, owner: Owner) -> CmId {
+        self.with(|state, now| {
+            let id = state.manager.look_up(now, to, lookup);
             state.owners.insert(id, owner);
             id
         })
@@ -254,8 +280,13 @@ impl GsiState {
     fn take_events(&mut self) -> Vec<(CmEvent, Recipient)> {
         let mut events = Vec::new();
         while let Some(event) = self.manager.poll_event() {
-            if let CmEventKind::Requested(request) = &event.kind {
-                let listeners = self.listeners.get(&request.service).cloned().unwrap_or_default();
+            let service = match &event.kind {
+                CmEventKind::Requested(request) => Some(request.service),
+                CmEventKind::LookedUp(lookup) => Some(lookup.service),
+                _ => None,
+            };
+            if let Some(service) = service {
+                let listeners = self.listeners.get(&service).cloned().unwrap_or_default();
                 events.push((event, Recipient::Listeners(listeners)));
                 continue;
             }
@@ -311,6 +342,7 @@ impl RoceLink {
         let is_refused = self.gsi.with(|state, now| {
             state.owners.remove(&self.id);
             state.manager.reject(now, self.id, CmRejectReason::CONSUMER, private_data)
+                || state.manager.answer(now, self.id, lookup::refusal(private_data))
         });
         if is_refused { Ok(()) } else { Err(Errno(libc::ECONNRESET)) }
     }
@@ -318,6 +350,24 @@ impl RoceLink {
     /// Refuses the request.
     pub(super) fn refuse(&self, reason: CmRejectReason) {
         self.gsi.with(|state, now| state.manager.reject(now, self.id, reason, &[]));
+    }
+
+    /// Answers the lookup.
+    ///
+    /// # Errors
+    /// `ECONNRESET`: the other end does not wait any longer.
+    pub(super) fn answer(&self, answer: CmLookupAnswer) -> Result<(), Errno> {
+        let is_answered = self.gsi.with(|state, now| {
+            state.owners.remove(&self.id);
+            state.manager.answer(now, self.id, answer)
+        });
+        if is_answered { Ok(()) } else { Err(Errno(libc::ECONNRESET)) }
+    }
+
+    /// Answers the lookup without a queue pair.
+    pub(super) fn refuse_lookup(&self, lookup: &CmLookup, status: CmLookupStatus) {
+        // If nobody waits any longer, nobody misses the answer.
+        let _ = self.answer(CmLookupAnswer::negative(lookup, status));
     }
 
     /// Tells the other end that this one is ready.

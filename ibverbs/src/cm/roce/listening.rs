@@ -3,15 +3,18 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Weak};
 
-use braid_wire::{CmRejectReason, CmRequest, DEFAULT_PORT, IpCmHeader};
+use braid_wire::{CmLookup, CmLookupStatus, CmRejectReason, CmRequest, DEFAULT_PORT, IpCmHeader};
 
 use super::super::addresses::to_c;
 use super::super::connection::Connection;
 use super::super::id::{Id, IdShared, rdma_destroy_id};
 use super::super::inherited::Inherited;
+use super::super::message::CmMessage;
+use super::super::options::RoceTerms;
+use super::super::port_space::PortSpace;
 use super::connecting::{random_psn, weak};
 use super::gsi::{Gsi, Owner, RequestEvents, RoceLink, RoceService};
-use super::messages::{mtu_of, of_request};
+use super::messages::{mtu_of, of_lookup, of_request};
 use crate::device;
 use crate::errno::Errno;
 use crate::gid;
@@ -53,7 +56,10 @@ impl RoceListener {
             }
             ip => vec![ip],
         };
-        let service = IpCmHeader::service(self.bound.port());
+        let service = match self.inherited.ps {
+            PortSpace::Udp => IpCmHeader::datagram_service(self.bound.port()),
+            PortSpace::Tcp | PortSpace::Ib => IpCmHeader::service(self.bound.port()),
+        };
         let mut services = Vec::new();
         for addr in addrs {
             // Other processes of this host are Braid.
@@ -91,7 +97,7 @@ impl RequestEvents for RoceListener {
         match (route, mtu_of(request.path.mtu)) {
             (Ok(route), _) if route.gid != called => link.refuse(CmRejectReason::INVALID_GID),
             (Ok(route), Some(mtu)) if mtu <= route.mtu => {
-                if make_connection(self, link, (peer, called), request).is_none() {
+                if accept_request(self, link, (peer, called), request).is_none() {
                     link.refuse(CmRejectReason::NO_RESOURCES);
                 }
             }
@@ -102,10 +108,17 @@ impl RequestEvents for RoceListener {
             }
         }
     }
+
+    fn on_lookup(&self, link: &RoceLink, peer: IpAddr, header: &IpCmHeader, lookup: &CmLookup) {
+        let ends = (SocketAddr::new(peer, header.from.port()), header.to);
+        if make_connection(self, link, ends, (of_lookup(lookup, peer), None)).is_none() {
+            link.refuse_lookup(lookup, CmLookupStatus::NO_QP);
+        }
+    }
 }
 
-/// Makes the identifier and reports it. `None`: the program does not get it.
-fn make_connection(
+/// Makes the identifier of a request and reports it. `None`: the program does not get it.
+fn accept_request(
     listener: &RoceListener,
     link: &RoceLink,
     (peer, called): (IpAddr, IpAddr),
@@ -113,16 +126,27 @@ fn make_connection(
 ) -> Option<()> {
     let header = IpCmHeader::decode(&request.private_data)?;
     let (message, terms) = of_request(request, peer, random_psn().ok()?);
+    let from = SocketAddr::new(peer, header.from.port());
+    make_connection(listener, link, (from, called), (message, Some(terms)))
+}
+
+/// Makes an identifier and reports it. `None`: the program does not get it.
+fn make_connection(
+    listener: &RoceListener,
+    link: &RoceLink,
+    (from, called): (SocketAddr, IpAddr),
+    (message, terms): (CmMessage, Option<RoceTerms>),
+) -> Option<()> {
     let shared = listener.shared.upgrade()?;
     let target = shared.target()?.of_connection().ok()?;
     let Inherited { context, ps, .. } = listener.inherited;
     let connection = Id::make(target, context, ps);
     // SAFETY: the identifier has just been made.
     let is_known = unsafe { Id::of(connection) }.is_ok_and(|object| {
-        object.base.route.addr.dst_addr = to_c(SocketAddr::new(peer, header.from.port()));
-        object.base.route.addr.ibaddr.dgid = gid::of(peer);
+        object.base.route.addr.dst_addr = to_c(from);
+        object.base.route.addr.ibaddr.dgid = gid::of(from.ip());
         object.shared.wire_up.set_peer(&message);
-        object.shared.options().roce = Some(terms);
+        object.shared.options().roce = terms;
         *object.shared.connection() = Connection::RoceRequested(link.clone(), message.queue_pair);
         link.gsi.set_owner(link.id, Owner::Connection(weak(&object.shared)));
         let local = SocketAddr::new(called, listener.bound.port());

@@ -5,7 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use braid::{QpId, RoceMtu};
 use braid_wire::{
-    CmCounts, CmPath, CmQueuePair, CmRejectReason, CmReply, CmRequest, CmTimeouts, IpCmHeader,
+    CmCounts, CmLookup, CmLookupAnswer, CmLookupStatus, CmPath, CmQueuePair, CmRejectReason,
+    CmReply, CmRequest, CmTimeouts, IpCmHeader,
 };
 
 use super::super::message::{CmMessage, MessageKind};
@@ -151,8 +152,61 @@ fn counts(limits: ConnectionLimits, retry_count: u8) -> CmCounts {
     }
 }
 
+/// Makes a lookup. `None`: the program's private data is longer than a lookup can carry.
+pub(super) fn lookup(data: &[u8], (from, to): (SocketAddr, SocketAddr)) -> Option<CmLookup> {
+    let mut private_data = [0; CmLookup::PRIVATE];
+    let (header, rest) = private_data.split_at_mut(IpCmHeader::LEN);
+    header.copy_from_slice(&IpCmHeader { from, to: to.ip() }.encode());
+    fill(rest, data)?;
+    let service = IpCmHeader::datagram_service(to.port());
+    Some(CmLookup { request_id: 0, service, private_data })
+}
+
+/// The lookup of a peer.
+pub(super) fn of_lookup(lookup: &CmLookup, peer: IpAddr) -> CmMessage {
+    let data = lookup.private_data[IpCmHeader::LEN..].to_vec();
+    datagrams(MessageKind::Request, (peer, 0), 0, data)
+}
+
+/// Makes the answer to a lookup. `None`: the program's private data is too long.
+pub(super) fn lookup_answer(message: &CmMessage) -> Option<CmLookupAnswer> {
+    let Purpose::Datagrams { q_key } = message.purpose else { return None };
+    let mut private_data = [0; CmLookupAnswer::PRIVATE];
+    fill(&mut private_data, &message.private_data)?;
+    Some(CmLookupAnswer {
+        request_id: 0,
+        status: CmLookupStatus::VALID,
+        qp: QpId::new(message.queue_pair.number),
+        service: 0,
+        q_key,
+        private_data,
+    })
+}
+
+/// The answer of a peer.
+pub(super) fn of_lookup_answer(answer: &CmLookupAnswer, peer: IpAddr) -> CmMessage {
+    let kind = match answer.status {
+        CmLookupStatus::VALID => MessageKind::Accept,
+        _ => MessageKind::Reject,
+    };
+    let data = answer.private_data.to_vec();
+    datagrams(kind, (peer, answer.qp.get()), answer.q_key, data)
+}
+
+fn datagrams(
+    kind: MessageKind,
+    (peer, number): (IpAddr, u32),
+    q_key: u32,
+    private_data: Vec<u8>,
+) -> CmMessage {
+    // SAFETY: both members of the union are plain bytes.
+    let gid = unsafe { gid::of(peer).raw };
+    let (queue_pair, purpose) = (Peer { gid, number }, Purpose::Datagrams { q_key });
+    CmMessage { kind, queue_pair, purpose, private_data }
+}
+
 /// Copies private data to its field, which may be longer. `None`: it is too short.
-fn fill(field: &mut [u8], data: &[u8]) -> Option<()> {
+pub(super) fn fill(field: &mut [u8], data: &[u8]) -> Option<()> {
     field.get_mut(..data.len())?.copy_from_slice(data);
     Some(())
 }

@@ -2,11 +2,13 @@
 //! messages go to queue pair 1 of UDP port 4791.
 //!
 //! [`gsi`] runs the protocol for a device, [`messages`] and `reports` translate between it and this
-//! library, [`connecting`] and [`listening`] are the two ends.
+//! library, [`connecting`] and [`listening`] are the two ends, and [`lookup`] finds queue pairs that
+//! take datagrams.
 
 pub(super) mod connecting;
 pub(super) mod gsi;
 pub(super) mod listening;
+pub(super) mod lookup;
 pub(super) mod messages;
 pub(super) mod reach;
 mod reports;

@@ -17,7 +17,11 @@ impl ConnectionEvents for IdShared {
                 let (status, message) = rejection(reason, &data);
                 self.report(EventKind::Rejected, status, Some(message.into()));
             }
-            CmEventKind::Requested(_) | CmEventKind::Replied(_) => {}
+            // Attempts and listeners take these.
+            CmEventKind::Requested(_)
+            | CmEventKind::Replied(_)
+            | CmEventKind::LookedUp(_)
+            | CmEventKind::Found(_) => {}
         }
     }
 }
