@@ -50,12 +50,14 @@ programs! {
     // Both ends compare what they have received.
     rping: "rping -p 18520 -C 20 -S 4096 -V" "-s" "-c -a" 18520 "";
     ucmatose: "ucmatose -c 2 -C 10 -S 5000" "" "-s" 7471 "data transfers complete";
+    // The receiver takes the way back from each datagram.
+    udaddy: "udaddy -c 2 -C 10 -S 1000" "" "-s" 7174 "data transfers complete";
     write_bw: "ib_write_bw -R -F -s 65536 -n 200" "" "" 18515 " 65536 ";
     read_bw: "ib_read_bw -R -F -s 65536 -n 200" "" "" 18515 " 65536 ";
     send_bw: "ib_send_bw -R -F -s 65536 -n 200" "" "" 18515 " 65536 ";
 }
 
-pub(super) const PROGRAMS: [CmProgram; 10] = [
+pub(super) const PROGRAMS: [CmProgram; 12] = [
     rping(Role::Client),
     rping(Role::Server),
     write_bw(Role::Client),
@@ -66,6 +68,8 @@ pub(super) const PROGRAMS: [CmProgram; 10] = [
     send_bw(Role::Server),
     ucmatose(Role::Client),
     ucmatose(Role::Server),
+    udaddy(Role::Client),
+    udaddy(Role::Server),
 ];
 
 /// The programs that also run under loss. The kernel's rdma_cm sets long time-outs, so those in
