@@ -110,6 +110,7 @@ mod signals;
 mod srq;
 mod tcp;
 mod threads;
+mod ud_queues;
 #[cfg_attr(not(feature = "verbs"), path = "no_verbs.rs")]
 mod verbs;
 mod wake;
@@ -267,8 +268,8 @@ pub use pd::ProtectionDomain;
 pub use qp::{Connecting, CreateQpError, QpOptions, QueuePair};
 pub use rail_names::{MalformedRailNames, RailNames};
 pub use resolve::{ResolveError, resolve};
-pub use roce::{RoceError, RocePort, RoceRemote};
-pub use roce_ud::{RoceDatagram, RoceUd, RoceUdAddress, RoceUdOptions};
+pub use roce::{RoceError, RocePort, RoceRemote, RoceUdAddress};
+pub use roce_ud::{RoceDatagram, RoceUd, RoceUdOptions};
 pub use security::{
     Agreed, AllowList, AllowListError, AllowedKey, Cipher, Credentials, Date, Key, KeyError,
     KeyPurpose, KeyText, PrivateKey, Protection, PublicKey, SecretKey, Security, SecurityError,

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use braid_cc::ReactionPointConfig;
-use braid_transport::{QpState, RoceMtu};
+use braid_transport::{AddrPair, QpState, RoceMtu};
 use braid_wire::{DEFAULT_PORT, QpId};
 
 use crate::link::remedy;
@@ -103,6 +103,27 @@ pub struct RocePort {
     pub port: u16,
     /// The largest path MTU that the route to the peer carries.
     pub mtu: RoceMtu,
+}
+
+/// The address of a peer (an address handle in verbs terms), from [`crate::RoceUd::address`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RoceUdAddress {
+    pub(crate) pair: AddrPair,
+    /// The sending address.
+    pub(crate) from: SocketAddr,
+    pub(crate) mtu: RoceMtu,
+}
+
+impl RoceUdAddress {
+    /// The largest path MTU that the route to the peer carries: the bytes of the longest datagram.
+    pub fn mtu(&self) -> RoceMtu {
+        self.mtu
+    }
+
+    /// Sets the differentiated services code point of datagrams, in the upper six bits.
+    pub fn set_traffic_class(&mut self, class: u8) {
+        self.pair.local.traffic_class = class;
+    }
 }
 
 /// The reason why there is no RoCEv2 connection.

@@ -4,14 +4,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use braid_transport::{AddrPair, PostError, RoceMtu};
+use braid_transport::PostError;
 use braid_wire::{ICRC_LEN, IcrcEnds, QpId, UdHeader};
 
 use crate::cq::CompletionQueue;
 use crate::inner::EngineInner;
-use crate::roce::RoceError;
+use crate::roce::{RoceError, RoceUdAddress};
 use crate::srq::SharedReceiveQueue;
-use crate::worker::{OutgoingDatagram, UdQueues};
+use crate::ud_queues::{OutgoingDatagram, UdQueues};
 
 /// A queue pair of the unreliable datagram (UD) service of plain RoCEv2, from
 /// [`crate::Engine::roce_ud`]. Its peers are RNICs, the kernel's rxe and other engines. Datagrams
@@ -96,27 +96,6 @@ impl RoceUdOptions {
             psn: 0,
             max_sends: 256,
         }
-    }
-}
-
-/// The address of a peer (an address handle in verbs terms), from [`RoceUd::address`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RoceUdAddress {
-    pub(crate) pair: AddrPair,
-    /// The sending address.
-    pub(crate) from: SocketAddr,
-    pub(crate) mtu: RoceMtu,
-}
-
-impl RoceUdAddress {
-    /// The largest path MTU that the route to the peer carries: the bytes of the longest datagram.
-    pub fn mtu(&self) -> RoceMtu {
-        self.mtu
-    }
-
-    /// Sets the differentiated services code point of datagrams, in the upper six bits.
-    pub fn set_traffic_class(&mut self, class: u8) {
-        self.pair.local.traffic_class = class;
     }
 }
 

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
-use super::roce_ud::{UdGids, UdQueues};
 use super::{Worker, WorkerParts};
 use crate::busy_wait::BusyWait;
 use crate::clock::Clock;
@@ -18,6 +17,7 @@ use crate::event_fd::{EventFd, USUAL_FDS, sleep_on};
 use crate::mad_queue::MadQueue;
 use crate::roce::{RoceError, RocePort, RoceRemote};
 use crate::signals::Signals;
+use crate::ud_queues::{UdGids, UdQueues};
 
 /// Longest sleep of a driver that the datapath or other threads cannot wake.
 const POLL_INTERVAL: Duration = Duration::from_micros(50);

@@ -24,7 +24,8 @@ use crate::mad_queue::MadQueue;
 use crate::paths_to::{PathRoute, PathsTo};
 use crate::qp::QpShared;
 use crate::random;
-use crate::roce::{RoceError, RocePort, RoceRemote};
+use crate::roce::{RoceError, RocePort, RoceRemote, RoceUdAddress};
+use crate::ud_queues::{OutgoingDatagram, UdGids, UdQueues};
 
 impl Worker {
     /// Adds a new queue pair in RESET.
@@ -125,6 +126,56 @@ impl Worker {
         let Worker { roce, rails, .. } = self;
         roce.send_management(rails, (pair, &port), (header, payload));
         Ok(())
+    }
+
+    /// Opens a queue pair of the UD service, which `open` makes.
+    pub(crate) fn open_ud(
+        &mut self,
+        port: u16,
+        open: impl FnOnce(UdGids) -> UdQueues,
+    ) -> Result<Arc<UdQueues>, RoceError> {
+        let local = self.rails.first().local_addr();
+        if local.ip().is_unspecified() {
+            return Err(RoceError::Wildcard { local });
+        }
+        // Any address of the engine's IP version shows whether the datapath is fit for it.
+        let receives_at = self.roce_port(SocketAddr::new(local.ip(), port))?.port;
+        let (first, second) = (local.ip().to_canonical(), self.roce.addrs.second);
+        let queues = Arc::new(open(UdGids { first, second, port: receives_at }));
+        let number = queues.number;
+        if self.qps.datagrams.contains_key(&number) {
+            return Err(RoceError::Number { number });
+        }
+        self.qps.datagrams.insert(number, queues.clone());
+        Ok(queues)
+    }
+
+    /// Closes a queue pair of the UD service. Returns the ids of the sends that have not left.
+    pub(crate) fn close_ud(&mut self, queues: &Arc<UdQueues>) -> Vec<u64> {
+        let is_it = |other: &Arc<UdQueues>| Arc::ptr_eq(other, queues);
+        if self.qps.datagrams.get(&queues.number).is_some_and(is_it) {
+            self.qps.datagrams.remove(&queues.number);
+        }
+        let mut left = Vec::new();
+        self.roce.outgoing.retain(|datagram| {
+            let stays = !is_it(&datagram.of);
+            left.extend((!stays).then_some(datagram.wr_id));
+            stays
+        });
+        left
+    }
+
+    /// The address of a peer of the UD service.
+    pub(crate) fn ud_address(&mut self, to: SocketAddr) -> Result<RoceUdAddress, RoceError> {
+        let port = self.roce_port(to)?;
+        let mut pair = self.roce_datapath(to).pair(to);
+        pair.local.ip = Some(port.gid);
+        Ok(RoceUdAddress { pair, from: SocketAddr::new(port.gid, port.port), mtu: port.mtu })
+    }
+
+    /// Queues a datagram. It leaves in the next round.
+    pub(crate) fn send_ud(&mut self, datagram: OutgoingDatagram) {
+        self.roce.outgoing.push_back(datagram);
     }
 
     /// Connects queue pair `index` to a RoCEv2 peer: RTS.

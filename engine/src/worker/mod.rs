@@ -27,7 +27,6 @@ mod reassembly;
 mod roce;
 mod roce_arrivals;
 mod roce_qp;
-mod roce_ud;
 mod sessions;
 mod set_up;
 #[cfg(test)]
@@ -68,7 +67,6 @@ pub(crate) use cell::{WorkerCell, WorkerControl};
 pub(crate) use peers::PathPlan;
 pub(crate) use rails::{LocalRails, PeerAddrs};
 pub(crate) use roce::RoceAddrs;
-pub(crate) use roce_ud::{OutgoingDatagram, UdQueues};
 pub(crate) use set_up::SetUpPlan;
 
 /// Batches of arrivals, 64 KiB each, that are taken before the worker sends again.

@@ -18,7 +18,6 @@ use super::peers::Peers;
 use super::rails::PeerAddrs;
 use super::reassembly::Reassembly;
 use super::roce_qp::RoceQp;
-use super::roce_ud::UdQueues;
 use super::sessions::Addressee;
 use crate::cq::CqShared;
 use crate::cuda::Lane;
@@ -26,6 +25,7 @@ use crate::events::AsyncEvents;
 use crate::mad_queue::MadQueue;
 use crate::qp::{PostedSend, QpShared};
 use crate::qp_numbers::QpNumber;
+use crate::ud_queues::UdQueues;
 
 /// The queue pairs by place.
 pub(crate) struct QpTable {

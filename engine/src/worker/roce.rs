@@ -11,11 +11,11 @@ use super::peers::Peers;
 use super::qps::QpTable;
 use super::rails::LocalRails;
 use super::roce_qp::Train;
-use super::roce_ud::OutgoingDatagram;
 use crate::cuda::Lane;
 use crate::datapath::{Datapath, Room, Via};
 use crate::events::AsyncEvents;
 use crate::roce::{RoceError, RocePort};
+use crate::ud_queues::OutgoingDatagram;
 
 /// Batches sent before the worker receives again.
 const BATCHES: usize = 16;

@@ -2,13 +2,14 @@
 
 use std::net::SocketAddr;
 
-use braid_transport::Admit;
+use braid_transport::{Admit, Status};
 use braid_wire::{DecodeError, MAD_LEN, RcPacket, UdHeader, UdPacket};
 
 use super::arrivals::Arrivals;
+use super::landing;
 use super::qps::QpLocation;
-use super::roce_ud::{UdArrival, UdRefusal};
 use crate::datapath::{Arrived, Received};
+use crate::ud_queues::{UdArrival, UdReceive, UdRefusal};
 
 impl Arrivals<'_> {
     /// Takes an arrival at the port of RoCEv2, which has no other packets.
@@ -59,18 +60,26 @@ impl Arrivals<'_> {
 
     /// Takes a packet of the UD service.
     fn datagram(&mut self, from: Option<SocketAddr>, bytes: &[u8], place: usize) {
-        let packet = match (UdPacket::decode(bytes), from) {
+        let arrival = match (UdPacket::decode(bytes), from) {
             (Ok(packet), Some(from)) => UdArrival { packet, from, bytes, place },
             _ => return self.counters.malformed.add(1),
         };
-        if packet.packet.header.qp == UdHeader::GSI {
-            return self.management(&packet);
+        let packet = &arrival.packet;
+        if packet.header.qp == UdHeader::GSI {
+            return self.management(&arrival);
         }
-        let Some(queues) = self.qps.datagrams.get(&packet.packet.header.qp) else {
+        let Some(queues) = self.qps.datagrams.get(&packet.header.qp) else {
             return self.counters.unknown_qp.add(1);
         };
-        match queues.take(&packet, &self.memory.checked, self.events) {
-            Ok(()) => {}
+        let memory = &self.memory.checked;
+        match queues.admit(&arrival, memory.regions, self.events) {
+            Ok(UdReceive { wr_id, network_header, landing }) => {
+                let landed = landing.and_then(|landing| {
+                    let bytes: [&[u8]; 2] = [&network_header, packet.payload];
+                    landing::land(memory, &landing, &bytes).map_err(|_| Status::LocalProtection)
+                });
+                queues.complete(packet, wr_id, landed.err().unwrap_or(Status::Success));
+            }
             Err(UdRefusal::Key) => self.counters.wrong_q_key.add(1),
             Err(UdRefusal::Damaged) => self.counters.payload_check.add(1),
             Err(UdRefusal::Malformed) => self.counters.malformed.add(1),

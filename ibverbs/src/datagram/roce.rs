@@ -101,8 +101,7 @@ impl RoceRoute {
                 // Neither sent nor refused (IBTA vol. 1, C10-93.1.1).
                 if !has_warned.swap(true, Ordering::Relaxed) {
                     tracing::warn!(len, mtu = %to.mtu(),
-                        "datagrams exceed the path MTU of their route and are not sent: take \
-                         smaller messages (`-s`, `-m`), or raise the MTU of the interface");
+                        "datagrams exceed the path MTU and are not sent: take smaller ones, or raise the interface's MTU");
                 }
                 lost()
             }

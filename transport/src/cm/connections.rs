@@ -131,8 +131,9 @@ impl CmManager {
         true
     }
 
-    /// Refuses a request or a reply with private data of at most [`CmReject::PRIVATE`] bytes.
-    /// Returns false if nothing is to be answered.
+    /// Refuses a request, a reply or a lookup with private data of at most [`CmReject::PRIVATE`]
+    /// bytes, or [`CmLookupAnswer::PRIVATE`]. Lookups have no reason. Returns false if nothing is
+    /// to be answered.
     pub fn reject(
         &mut self,
         now: Time,
@@ -140,7 +141,11 @@ impl CmManager {
         reason: CmRejectReason,
         private_data: &[u8],
     ) -> bool {
-        let Some(conversation) = self.conversations.get(&id) else { return false };
+        let Some(conversation) = self.conversations.get(&id) else {
+            let refusal = self.lookups.refuse(now, id, private_data);
+            self.output.extend(refusal);
+            return refusal.is_some();
+        };
         let refused = match conversation.state {
             CmState::ReqReceived => CmRejected::Request,
             CmState::RepReceived => CmRejected::Reply,

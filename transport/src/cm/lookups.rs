@@ -1,5 +1,5 @@
-//! Lookups of the queue pairs that take datagrams (service ID resolution, SIDR; IBTA vol. 1, 12.11):
-//! those of this end, and those of peers.
+//! Lookups of the queue pairs that take datagrams (service ID resolution, SIDR; IBTA vol. 1,
+//! 12.11): those of this end, and those of peers.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::IpAddr;
@@ -86,8 +86,8 @@ impl Lookups {
         Some(CmEvent { id, peer: from, kind: CmEventKind::Found(Box::new(*answer)) })
     }
 
-    /// The answer to a repeated lookup of a peer. `None`: it is a new one. `Some(None)`: the program
-    /// has not answered yet.
+    /// The answer to a repeated lookup of a peer. `None`: it is a new one. `Some(None)`: the
+    /// program has not answered yet.
     pub(super) fn repeated(&self, from: IpAddr, lookup: &CmLookup) -> Option<Option<Sent>> {
         let asked = self.asked.get(self.numbers.get(&(from, lookup.request_id))?)?;
         Some(asked.answer.as_ref().map(|mad| (from, **mad)))
@@ -133,12 +133,19 @@ impl Lookups {
         Some((peer, mad))
     }
 
+    /// Answers a lookup of a peer without a queue pair. `None`: it was answered, or is none.
+    pub(super) fn refuse(&mut self, now: Time, id: CmId, private_data: &[u8]) -> Option<Sent> {
+        let lookup = &self.asked.get(&id)?.lookup;
+        let mut refusal = CmLookupAnswer::negative(lookup, CmLookupStatus::REJECTED);
+        let len = private_data.len().min(CmLookupAnswer::PRIVATE);
+        refusal.private_data[..len].copy_from_slice(&private_data[..len]);
+        self.answer(now, id, refusal)
+    }
+
     /// Forgets a lookup, whatever its state. Returns the refusal of a peer's.
     pub(super) fn forget(&mut self, now: Time, id: CmId) -> Option<Sent> {
         self.asking.remove(&id);
-        let refusal =
-            CmLookupAnswer::negative(&self.asked.get(&id)?.lookup, CmLookupStatus::REJECTED);
-        self.answer(now, id, refusal)
+        self.refuse(now, id, &[])
     }
 
     pub(super) fn next_timeout(&self) -> Option<Time> {

@@ -1,5 +1,5 @@
-//! Lookup of the queue pair that takes the datagrams of a service (service ID resolution, SIDR; IBTA
-//! vol. 1, 12.11).
+//! Lookup of the queue pair that takes the datagrams of a service (service ID resolution, SIDR;
+//! IBTA vol. 1, 12.11).
 
 use super::bytes::Body;
 use crate::QpId;

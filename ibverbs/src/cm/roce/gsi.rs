@@ -15,7 +15,6 @@ use braid_wire::{
 };
 
 use super::super::devices;
-use super::lookup;
 use crate::context::Context;
 use crate::errno::Errno;
 use crate::process_exit;
@@ -342,7 +341,6 @@ impl RoceLink {
         let is_refused = self.gsi.with(|state, now| {
             state.owners.remove(&self.id);
             state.manager.reject(now, self.id, CmRejectReason::CONSUMER, private_data)
-                || state.manager.answer(now, self.id, lookup::refusal(private_data))
         });
         if is_refused { Ok(()) } else { Err(Errno(libc::ECONNRESET)) }
     }

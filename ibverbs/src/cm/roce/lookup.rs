@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use braid_transport::CmEventKind;
-use braid_wire::{CmLookupAnswer, CmLookupStatus, QpId};
+use braid_wire::CmLookupStatus;
 
 use super::super::events::EventKind;
 use super::super::id::IdShared;
@@ -14,7 +14,7 @@ use super::super::message::CmMessage;
 use super::super::requesting::{Failed, NOBODY_LISTENS, REFUSED, failed};
 use super::connecting::open;
 use super::gsi::{Owner, RoceLink};
-use super::messages::{self, fill, of_lookup_answer};
+use super::messages::{self, of_lookup_answer};
 use crate::errno::Errno;
 
 /// Looks up the queue pair at `to`. Returns the answer. `is_needed`: RoCEv2 is spoken to all peers.
@@ -59,18 +59,4 @@ pub(in crate::cm) fn look_up(
 /// `EINVAL`: the private data is too long. `ECONNRESET`: the other end does not wait any longer.
 pub(in crate::cm) fn answer(link: &RoceLink, accept: &CmMessage) -> Result<(), Errno> {
     link.answer(messages::lookup_answer(accept).ok_or(Errno::INVALID)?)
-}
-
-/// The answer of a program that refuses. Private data that is too long is left out.
-pub(super) fn refusal(data: &[u8]) -> CmLookupAnswer {
-    let mut private_data = [0; CmLookupAnswer::PRIVATE];
-    let _ = fill(&mut private_data, data);
-    CmLookupAnswer {
-        request_id: 0,
-        status: CmLookupStatus::REJECTED,
-        qp: QpId::new(0),
-        service: 0,
-        q_key: 0,
-        private_data,
-    }
 }

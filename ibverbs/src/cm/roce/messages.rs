@@ -206,7 +206,7 @@ fn datagrams(
 }
 
 /// Copies private data to its field, which may be longer. `None`: it is too short.
-pub(super) fn fill(field: &mut [u8], data: &[u8]) -> Option<()> {
+fn fill(field: &mut [u8], data: &[u8]) -> Option<()> {
     field.get_mut(..data.len())?.copy_from_slice(data);
     Some(())
 }

@@ -2,7 +2,7 @@
 //! messages go to queue pair 1 of UDP port 4791.
 //!
 //! [`gsi`] runs the protocol for a device, [`messages`] and `reports` translate between it and this
-//! library, [`connecting`] and [`listening`] are the two ends, and [`lookup`] finds queue pairs that
+//! library, [`connecting`] and [`listening`] are the two ends. [`lookup`] finds queue pairs that
 //! take datagrams.
 
 pub(super) mod connecting;

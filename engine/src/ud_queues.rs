@@ -1,18 +1,17 @@
-//! Queue pairs of the unreliable datagram (UD) service of plain RoCEv2: the worker's part.
+//! Queue pairs of the unreliable datagram (UD) service of plain RoCEv2, as the worker and the
+//! posting threads share them.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use braid_transport::{Access, AddrPair, Completion, Landing, RecvWr, SgList, Sge, Status, Work};
+use braid_transport::{
+    Access, AddrPair, Completion, Landing, RecvWr, Regions, SgList, Sge, Status, Work,
+};
 use braid_wire::{DEFAULT_PORT, IcrcEnds, NETWORK_HEADER_LEN, QpId, UdPacket};
 
-use super::{Worker, landing};
 use crate::cq::CqShared;
 use crate::events::AsyncEvents;
-use crate::memory::Checked;
-use crate::roce::RoceError;
-use crate::roce_ud::RoceUdAddress;
 use crate::srq::SrqShared;
 
 /// Bytes of the longest datagram: the largest path MTU.
@@ -21,9 +20,9 @@ const MAX_PAYLOAD: usize = 4096;
 /// The addresses of an engine, at most one of each IP version.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UdGids {
-    first: IpAddr,
-    second: Option<IpAddr>,
-    port: u16,
+    pub(crate) first: IpAddr,
+    pub(crate) second: Option<IpAddr>,
+    pub(crate) port: u16,
 }
 
 impl UdGids {
@@ -53,18 +52,27 @@ pub(crate) struct UdQueues {
 }
 
 /// A packet of the UD service that has arrived.
-pub(super) struct UdArrival<'a> {
-    pub(super) packet: UdPacket<'a>,
-    pub(super) from: SocketAddr,
+pub(crate) struct UdArrival<'a> {
+    pub(crate) packet: UdPacket<'a>,
+    pub(crate) from: SocketAddr,
     /// The packet with its headers.
-    pub(super) bytes: &'a [u8],
+    pub(crate) bytes: &'a [u8],
     /// The place among the packets that arrived together, see [`IcrcEnds::check`].
-    pub(super) place: usize,
+    pub(crate) place: usize,
+}
+
+/// A receive that a datagram has taken.
+pub(crate) struct UdReceive {
+    pub(crate) wr_id: u64,
+    /// The bytes before the payload.
+    pub(crate) network_header: [u8; NETWORK_HEADER_LEN],
+    /// The place of the datagram, or the reason why the receive fails.
+    pub(crate) landing: Result<Landing, Status>,
 }
 
 /// The reason why a datagram is dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum UdRefusal {
+pub(crate) enum UdRefusal {
     Malformed,
     Key,
     Damaged,
@@ -72,16 +80,17 @@ pub(super) enum UdRefusal {
 }
 
 impl UdQueues {
-    /// Takes a datagram: places it in the oldest receive, which completes.
+    /// Takes the oldest receive for a datagram. Its memory is to be filled next, and then
+    /// [`UdQueues::complete`] called.
     ///
     /// If the receive is too short, or its memory is gone, the receive fails and the datagram is
     /// lost. The queue pair goes on, because anybody could end it otherwise.
-    pub(super) fn take(
+    pub(crate) fn admit(
         &self,
         arrival: &UdArrival<'_>,
-        memory: &Checked<'_>,
+        regions: &Regions,
         events: &AsyncEvents,
-    ) -> Result<(), UdRefusal> {
+    ) -> Result<UdReceive, UdRefusal> {
         let UdPacket { header, payload } = arrival.packet;
         // No queue pair has the number 0.
         if payload.len() > MAX_PAYLOAD || header.source == QpId::default() {
@@ -95,18 +104,20 @@ impl UdQueues {
         let ends = IcrcEnds { from, to };
         let id = ends.check(arrival.bytes, arrival.place as u16).ok_or(UdRefusal::Damaged)?;
         let wr = self.receives.take(events).ok_or(UdRefusal::NoReceive)?;
-        let network_header = ends.network_header(arrival.bytes.len(), id);
-        let status = match self.landing(&wr, payload.len(), memory) {
-            Ok(place) => match landing::land(memory, &place, &[&network_header, payload]) {
-                Ok(()) => Status::Success,
-                Err(_) => Status::LocalProtection,
-            },
-            Err(status) => status,
-        };
+        Ok(UdReceive {
+            wr_id: wr.id,
+            network_header: ends.network_header(arrival.bytes.len(), id),
+            landing: self.landing(&wr, payload.len(), regions),
+        })
+    }
+
+    /// Completes the receive of a datagram.
+    pub(crate) fn complete(&self, packet: &UdPacket<'_>, wr_id: u64, status: Status) {
         self.receives.release(1);
+        let UdPacket { header, payload } = packet;
         let completion = Completion {
             qp: self.completes_as,
-            wr_id: wr.id,
+            wr_id,
             work: Work::Recv,
             status,
             len: (NETWORK_HEADER_LEN + payload.len()) as u32,
@@ -115,17 +126,16 @@ impl UdQueues {
             source: header.source,
         };
         push(&self.recv_cq, completion);
-        Ok(())
     }
 
     /// The checked pieces of a receive that a datagram of `len` bytes goes to.
-    fn landing(&self, wr: &RecvWr, len: usize, memory: &Checked<'_>) -> Result<Landing, Status> {
+    fn landing(&self, wr: &RecvWr, len: usize, regions: &Regions) -> Result<Landing, Status> {
         let mut left = (NETWORK_HEADER_LEN + len) as u32;
         let (pd, mut pieces) = (self.receives.pd(), SgList::new());
         for piece in &wr.sges {
             let len = piece.len.min(left);
             let (key, needed) = (piece.lkey, Access::LOCAL_WRITE);
-            let addr = memory.regions.check(pd, key, piece.addr, len.into(), needed);
+            let addr = regions.check(pd, key, piece.addr, len.into(), needed);
             let addr = addr.map_err(|_| Status::LocalProtection)?;
             pieces.push(Sge { addr, len, ..*piece });
             left -= len;
@@ -145,12 +155,12 @@ pub(crate) struct OutgoingDatagram {
 
 impl OutgoingDatagram {
     /// Whether the peer receives at the UDP port of RoCEv2.
-    pub(super) fn uses_port(&self) -> bool {
+    pub(crate) fn uses_port(&self) -> bool {
         self.to.remote.port() == DEFAULT_PORT
     }
 
     /// Completes the send.
-    pub(super) fn complete(&self) {
+    pub(crate) fn complete(&self) {
         self.of.outstanding.fetch_sub(1, Ordering::AcqRel);
         if !self.signalled {
             return;
@@ -173,57 +183,5 @@ impl OutgoingDatagram {
 fn push(cq: &CqShared, completion: Completion) {
     if !cq.push(completion) {
         cq.announce_overrun();
-    }
-}
-
-impl Worker {
-    /// Opens a queue pair of the UD service, which `open` makes.
-    pub(crate) fn open_ud(
-        &mut self,
-        port: u16,
-        open: impl FnOnce(UdGids) -> UdQueues,
-    ) -> Result<Arc<UdQueues>, RoceError> {
-        let local = self.rails.first().local_addr();
-        if local.ip().is_unspecified() {
-            return Err(RoceError::Wildcard { local });
-        }
-        // Any address of the engine's IP version shows whether the datapath is fit for it.
-        let receives_at = self.roce_port(SocketAddr::new(local.ip(), port))?.port;
-        let (first, second) = (local.ip().to_canonical(), self.roce.addrs.second);
-        let queues = Arc::new(open(UdGids { first, second, port: receives_at }));
-        let number = queues.number;
-        if self.qps.datagrams.contains_key(&number) {
-            return Err(RoceError::Number { number });
-        }
-        self.qps.datagrams.insert(number, queues.clone());
-        Ok(queues)
-    }
-
-    /// Closes a queue pair of the UD service. Returns the ids of the sends that have not left.
-    pub(crate) fn close_ud(&mut self, queues: &Arc<UdQueues>) -> Vec<u64> {
-        let is_it = |other: &Arc<UdQueues>| Arc::ptr_eq(other, queues);
-        if self.qps.datagrams.get(&queues.number).is_some_and(is_it) {
-            self.qps.datagrams.remove(&queues.number);
-        }
-        let mut left = Vec::new();
-        self.roce.outgoing.retain(|datagram| {
-            let stays = !is_it(&datagram.of);
-            left.extend((!stays).then_some(datagram.wr_id));
-            stays
-        });
-        left
-    }
-
-    /// The address of a peer of the UD service.
-    pub(crate) fn ud_address(&mut self, to: SocketAddr) -> Result<RoceUdAddress, RoceError> {
-        let port = self.roce_port(to)?;
-        let mut pair = self.roce_datapath(to).pair(to);
-        pair.local.ip = Some(port.gid);
-        Ok(RoceUdAddress { pair, from: SocketAddr::new(port.gid, port.port), mtu: port.mtu })
-    }
-
-    /// Queues a datagram. It leaves in the next round.
-    pub(crate) fn send_ud(&mut self, datagram: OutgoingDatagram) {
-        self.roce.outgoing.push_back(datagram);
     }
 }
