@@ -52,10 +52,16 @@ fn on_datagram(now: Time, packet: &[u8], manager: &mut CmManager) {
     let sent = std::iter::from_fn(|| manager.poll_transmit()).count();
     assert!(sent <= 1, "an answer is no longer than its cause");
     while let Some(event) = manager.poll_event() {
-        if let CmEventKind::Requested(request) = event.kind {
-            assert!(IpCmHeader::port(request.service).is_some());
-            manager.reject(now, event.id, CmRejectReason::CONSUMER, &[]);
+        match event.kind {
+            CmEventKind::Requested(request) => {
+                assert!(IpCmHeader::port(request.service).is_some());
+            }
+            CmEventKind::LookedUp(lookup) => {
+                assert!(IpCmHeader::datagram_port(lookup.service).is_some());
+            }
+            _ => continue,
         }
+        manager.reject(now, event.id, CmRejectReason::CONSUMER, &[]);
     }
     manager.on_timeout(now);
     std::iter::from_fn(|| manager.poll_transmit()).for_each(drop);
@@ -98,6 +104,7 @@ fuzz_target!(|input: &[u8]| {
     }
     let mut manager = CmManager::new([0; 16], 1);
     manager.listen(IpCmHeader::service(0));
+    manager.listen(IpCmHeader::datagram_service(0));
     let (mut now, mut rest) = (Time::from_nanos(1), input);
     while let Some((&[high, low], behind)) = rest.split_first_chunk() {
         let len = usize::from(u16::from_be_bytes([high, low]) % 512).min(behind.len());
