@@ -37,7 +37,8 @@ fn in_own_network(test: &str, variables: &[(&str, &str)]) -> bool {
     let script = "ip link set lo up && \
         ip link add d1 type veth peer name d2 && \
         for n in 1 2; do ip addr add 10.9.$n.1/24 dev d$n && ip link set d$n up || exit; done; \
-        exec \"$0\" --exact \"$1\" --nocapture";
+        for n in $(seq 100); do [ $(ip link show up | grep -c 'state UP') = 2 ] && break; \
+        sleep 0.05; done; exec \"$0\" --exact \"$1\" --nocapture";
     let mut command = Command::new("unshare");
     command.args(["--map-root-user", "--net"]);
     if !command.arg("true").status().is_ok_and(|status| status.success()) {
