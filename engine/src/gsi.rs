@@ -17,6 +17,7 @@ use crate::roce::RoceError;
 pub struct RoceGsi {
     inner: Arc<EngineInner>,
     queue: Arc<MadQueue>,
+    tag: u8,
     psn: AtomicU32,
 }
 
@@ -33,8 +34,23 @@ pub struct ReceivedMad {
 
 impl RoceGsi {
     pub(crate) fn open(inner: Arc<EngineInner>) -> Result<Self, RoceError> {
-        let queue = inner.first_worker().open_gsi()?;
-        Ok(RoceGsi { inner, queue, psn: AtomicU32::new(0) })
+        let (queue, tag) = inner.first_worker().open_gsi()?;
+        Ok(RoceGsi { inner, queue, tag, psn: AtomicU32::new(0) })
+    }
+
+    /// The high 8 bits of the numbers that this process gives to its connections. Other processes
+    /// that share the port have other tags, and datagrams for connections find their process by it.
+    pub fn tag(&self) -> u8 {
+        self.tag
+    }
+
+    /// Takes the requests for connections to a service from now on. Of the processes that share
+    /// the port, the last one that calls this for a service gets its requests.
+    ///
+    /// # Errors
+    /// The process that reads the port does not answer.
+    pub fn serve(&self, service: u64) -> Result<(), RoceError> {
+        self.inner.first_worker().control().serve_gsi(service)
     }
 
     /// Sends a datagram to queue pair 1 of a host.

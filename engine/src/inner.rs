@@ -17,7 +17,7 @@ use crate::config::EngineConfig;
 use crate::config_check::check;
 use crate::counters::WorkerCounters;
 use crate::cuda::{self, Context, CudaError};
-use crate::datapaths::{Datapath, EnginePlan, Opening};
+use crate::datapaths::{Datapath, EnginePlan, Opening, RocePlace};
 use crate::drivers::Drivers;
 use crate::error::EngineError;
 use crate::events::AsyncEvents;
@@ -27,6 +27,7 @@ use crate::metrics::Observed;
 use crate::observe::{self, Registration};
 use crate::qp_numbers::{QpNumber, QpNumbers};
 use crate::random;
+use crate::roce_port::RocePorts;
 use crate::signals::Signals;
 use crate::verbs::Device;
 use crate::worker::{
@@ -116,6 +117,7 @@ impl EngineInner {
     ) -> Result<(), EngineError> {
         let counters = Arc::new(WorkerCounters::default());
         let signals = Arc::new(Signals::new().map_err(EngineError::System)?);
+        let ports = Arc::<RocePorts>::default();
         let open = |(rail, ip)| {
             // Only the port of the first worker's first rail is known in advance.
             let port = if index == 0 && rail == 0 { config.bind.port() } else { 0 };
@@ -135,6 +137,7 @@ impl EngineInner {
                 device: self.devices.get(rail),
                 counters: &counters,
                 signals: &signals,
+                roce: RocePlace::Rail(&ports),
             })
         };
         let rails = LocalRails::new(rails(config).enumerate().map(open).collect::<Result<_, _>>()?);
@@ -143,7 +146,7 @@ impl EngineInner {
             self.local_addr = rails.first().local_addr();
             self.attributes = DatapathAttributes::new(caps[0], config.datapath.protocols());
         }
-        let roce = roce_addrs(config, &counters, &signals);
+        let roce = roce_addrs(config, ports, &counters, &signals);
         let parts = WorkerParts {
             plan: SetUpPlan {
                 instance,
@@ -336,15 +339,16 @@ impl EngineInner {
 }
 
 /// The addresses at which a worker can receive RoCEv2 packets. It opens UDP port 4791 of the
-/// engine's addresses if a peer sends there.
+/// engine's addresses if a peer sends there, or joins the processes that have it.
 fn roce_addrs(
     config: &EngineConfig,
+    ports: Arc<RocePorts>,
     counters: &Arc<WorkerCounters>,
     signals: &Arc<Signals>,
 ) -> RoceAddrs {
     let (addr, second) = (SocketAddr::new(config.bind.ip(), DEFAULT_PORT), config.second_addr);
     let (receive_buffer, faults) = (config.receive_buffer, config.faults);
-    let (counters, signals) = (counters.clone(), signals.clone());
+    let (counters, signals, opened_ports) = (counters.clone(), signals.clone(), ports.clone());
     let open = move || {
         let opened = Datapath::Udp.open(&Opening {
             addr,
@@ -359,13 +363,14 @@ fn roce_addrs(
             device: None,
             counters: &counters,
             signals: &signals,
+            roce: RocePlace::Port(&opened_ports),
         });
         opened.map_err(|error| match error {
             EngineError::Bind { source, .. } => source,
             error => io::Error::other(error),
         })
     };
-    RoceAddrs { second, open: Box::new(open) }
+    RoceAddrs { second, open: Box::new(open), ports }
 }
 
 /// The address of each rail.

@@ -103,6 +103,7 @@ mod random;
 mod resolve;
 mod ring;
 mod roce;
+mod roce_port;
 mod roce_ud;
 mod room;
 mod security;

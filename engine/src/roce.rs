@@ -9,6 +9,7 @@ use braid_transport::{AddrPair, QpState, RoceMtu};
 use braid_wire::{DEFAULT_PORT, QpId};
 
 use crate::link::remedy;
+use crate::roce_port::{PortTaken, Unshared};
 
 /// The peer's end of a connection that speaks plain RoCEv2 (the RC service of IBTA), for
 /// [`crate::QueuePair::connect_roce`]. The applications of the two ends exchange these values by
@@ -150,8 +151,11 @@ pub enum RoceError {
         /// The error of the system.
         source: io::Error,
     },
-    /// The peer would know two queue pairs by one number.
-    #[error("another queue pair of this engine has the number {number} already; take another one")]
+    /// A peer would know two queue pairs by one number.
+    #[error(
+        "another queue pair of this engine, or of a process that shares its port, has the number \
+         {number} already; take another one"
+    )]
     Number {
         /// The number.
         number: QpId,
@@ -223,12 +227,21 @@ pub enum RoceError {
 
 /// The remedy if the UDP port of RoCEv2 cannot be opened.
 fn port_remedy(source: &io::Error) -> &'static str {
-    if source.kind() == io::ErrorKind::AddrInUse {
-        "another process or engine has the port (`ss -uanp`), or the kernel has it for \
-         Soft-RoCE: end that program or unload the module (`rmmod rdma_rxe`), or run in a network \
-         namespace of your own"
-    } else {
-        remedy(source)
+    match PortTaken::in_error(source) {
+        Some(Unshared::OtherUser) => {
+            "only processes of one user share the port: run this program as that user, or take \
+             another address of this host, or a network namespace of your own"
+        }
+        Some(Unshared::Refused) => {
+            "that process does not share it with this one: use one version of Braid for both, or \
+             see whether that process is stopped"
+        }
+        None if source.kind() == io::ErrorKind::AddrInUse => {
+            "a program that does not share the port has it (`ss -uanp`), or the kernel for \
+             Soft-RoCE: end that program, start a Braid server at another port (`-p`), unload the \
+             module (`rmmod rdma_rxe`), or run in a network namespace of your own"
+        }
+        None => remedy(source),
     }
 }
 

@@ -102,7 +102,7 @@ fuzz_target!(|input: &[u8]| {
         qp.post_send(wr).expect("there is room");
         qp.post_recv(RecvWr { id: id as u64, sges: sges(1000) }).expect("there is room");
     }
-    let mut manager = CmManager::new([0; 16], 1);
+    let mut manager = CmManager::new([0; 16], 1, 0);
     manager.listen(IpCmHeader::service(0));
     manager.listen(IpCmHeader::datagram_service(0));
     let (mut now, mut rest) = (Time::from_nanos(1), input);

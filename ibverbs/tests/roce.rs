@@ -127,9 +127,31 @@ fn pattern(salt: usize) -> Vec<u8> {
 
 #[test]
 fn every_operation_arrives_in_both_directions() {
-    if !in_own_network("every_operation_arrives_in_both_directions") {
+    if in_own_network("every_operation_arrives_in_both_directions") {
+        exchange_everything();
+    }
+}
+
+/// Two engines stand for two other processes. The first reads the port until it ends.
+#[test]
+fn every_operation_arrives_if_another_process_has_the_port() {
+    if !in_own_network("every_operation_arrives_if_another_process_has_the_port") {
         return;
     }
+    let others = [(); 2].map(|()| {
+        let bind = ([127, 0, 0, 1], 0).into();
+        let engine = Engine::new(EngineConfig { bind, ..Default::default() }).expect("an engine");
+        engine.roce_port(([127, 0, 0, 2], 4791).into()).expect("it can be shared");
+        engine
+    });
+    exchange_everything();
+    for other in others {
+        drop(other);
+        exchange_everything();
+    }
+}
+
+fn exchange_everything() {
     let mut side = Side::open();
     let cq = side.cq(16);
     let peer = Peer::at([127, 0, 0, 2]);

@@ -5,6 +5,7 @@ mod loopback;
 
 use std::net::{IpAddr, SocketAddr};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, ptr, thread};
 
@@ -29,6 +30,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const PEER: [u8; 4] = [127, 0, 0, 2];
 const OWN: [u8; 4] = [127, 0, 0, 1];
 const PORT: u16 = 7000;
+/// The service of another process.
+const OTHER: u16 = 7475;
 const NOBODY: u16 = 7001;
 const PSN: u32 = 0xFF_FFFE;
 const TEXT: &[u8] = b"plain RoCEv2";
@@ -78,7 +81,7 @@ impl Peer {
         let qp = pd.create_qp(QpOptions::new(&cq, &cq)).expect("a queue pair");
         qp.modify(QpState::Init).expect("from RESET");
         let gsi = engine.roce_gsi().expect("the port is free");
-        let (manager, start) = (CmManager::new([3; 16], 2), Instant::now());
+        let (manager, start) = (CmManager::new([3; 16], 2, gsi.tag()), Instant::now());
         Peer { _engine: engine, gsi, manager, start, cq, qp, memory }
     }
 
@@ -286,11 +289,66 @@ fn a_listener_that_is_not_braid_is_found_and_spoken_to() {
     }
 }
 
+/// Another process that has queue pair 1 of the port, and refuses requests for [`OTHER`].
+fn refuse_beside(stop: &AtomicBool, engine: &Engine) {
+    let gsi = engine.roce_gsi().expect("the port can be shared");
+    let (mut manager, start) = (CmManager::new([4; 16], 3, gsi.tag()), Instant::now());
+    let service = IpCmHeader::service(OTHER);
+    gsi.serve(service).expect("the process that reads answers");
+    manager.listen(service);
+    while !stop.load(Ordering::Relaxed) {
+        let now = Time::ZERO + start.elapsed();
+        if let Some(mad) = gsi.recv(Some(Duration::from_millis(5))) {
+            manager.on_mad(now, mad.from, &mad.bytes);
+        }
+        while let Some(CmEvent { id, kind, .. }) = manager.poll_event() {
+            assert!(matches!(kind, CmEventKind::Requested(_)), "a message for the other process");
+            manager.reject(now, id, CmRejectReason::CONSUMER, b"other");
+        }
+        manager.on_timeout(now);
+        while let Some((to, mad)) = manager.poll_transmit() {
+            gsi.send(to, &mad).expect("the host is there");
+        }
+    }
+}
+
 #[test]
-fn a_listener_accepts_peers_that_are_not_braid() {
-    if !in_own_network("a_listener_accepts_peers_that_are_not_braid", "always") {
+fn requests_find_the_process_that_listens() {
+    if !in_own_network("requests_find_the_process_that_listens", "always") {
         return;
     }
+    let stop = AtomicBool::new(false);
+    let bind = (OWN, 0).into();
+    let engine = Engine::new(EngineConfig { bind, ..Default::default() }).expect("an engine");
+    engine.roce_port((PEER, 4791).into()).expect("nobody has the port");
+    thread::scope(|scope| {
+        scope.spawn(|| refuse_beside(&stop, &engine));
+        let mut peer = Peer::new();
+        // The service is known as soon as the other process serves it.
+        let until = Instant::now() + PATIENCE;
+        loop {
+            peer.connect(OTHER);
+            match peer.event().kind {
+                CmEventKind::Rejected(CmRejectReason::CONSUMER, data) => {
+                    break assert_eq!(&data[..5], b"other");
+                }
+                kind => assert!(Instant::now() < until, "{kind:?}"),
+            }
+        }
+        drop(peer);
+        accept_peers();
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_listener_accepts_peers_that_are_not_braid() {
+    if in_own_network("a_listener_accepts_peers_that_are_not_braid", "always") {
+        accept_peers();
+    }
+}
+
+fn accept_peers() {
     // SAFETY: the calls follow the man pages, with the results of earlier calls.
     unsafe {
         let channel = rdma_create_event_channel();

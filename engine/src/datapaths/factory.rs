@@ -4,6 +4,8 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use braid_wire::DEFAULT_PORT;
+
 use crate::counters::WorkerCounters;
 use crate::datapath::Datapath;
 use crate::datapath::datagram::DatagramDatapath;
@@ -11,6 +13,7 @@ use crate::error::EngineError;
 use crate::link::Link;
 use crate::link::faults::{Faults, FaultyLink};
 use crate::link::udp::UdpLink;
+use crate::roce_port::RocePorts;
 use crate::signals::Signals;
 use crate::verbs::Device;
 
@@ -115,6 +118,15 @@ pub(crate) struct Opening<'a> {
     pub(crate) device: Option<&'a Arc<Device>>,
     pub(crate) counters: &'a Arc<WorkerCounters>,
     pub(crate) signals: &'a Arc<Signals>,
+    pub(crate) roce: RocePlace<'a>,
+}
+
+/// The relation of a rail to the port of RoCEv2, UDP port 4791.
+pub(crate) enum RocePlace<'a> {
+    /// The rail may be at that port. Other processes can then share it for RoCEv2.
+    Rail(&'a RocePorts),
+    /// This is the port of RoCEv2. Another process may have it.
+    Port(&'a RocePorts),
 }
 
 impl Opening<'_> {
@@ -122,6 +134,18 @@ impl Opening<'_> {
     pub(crate) fn bind(&self, addr: SocketAddr) -> Result<UdpLink, EngineError> {
         let bound = UdpLink::bind(addr, self.receive_buffer);
         bound.map_err(|source| EngineError::Bind { addr, source })
+    }
+
+    /// Binds the receiving socket of a rail that can speak RoCEv2.
+    pub(crate) fn bind_roce(&self, addr: SocketAddr) -> Result<Box<dyn Link>, EngineError> {
+        let shared = match self.roce {
+            RocePlace::Port(ports) => ports.open(addr, self.receive_buffer),
+            RocePlace::Rail(ports) if addr.port() == DEFAULT_PORT => {
+                ports.adopt(self.bind(addr)?, addr)
+            }
+            RocePlace::Rail(_) => return Ok(Box::new(self.bind(addr)?)),
+        };
+        Ok(Box::new(shared.map_err(|source| EngineError::Bind { addr, source })?))
     }
 
     /// Calls `bind`, which binds all that the datapath receives at, to the configured port. If that

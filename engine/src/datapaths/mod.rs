@@ -19,7 +19,7 @@ use crate::error::EngineError;
 use crate::link::mem::MemFabric;
 use crate::verbs::{Device, VerbsOptions};
 
-pub(crate) use self::factory::{EnginePlan, Feature, Opening};
+pub(crate) use self::factory::{EnginePlan, Feature, Opening, RocePlace};
 pub use self::factory::{Medium, Program};
 
 /// Makes the variants of [`Datapath`] from the rows, and the calls to their factories. A variant's

@@ -31,12 +31,12 @@ impl Factory for Udp {
 
 /// Binds a UDP port, the same at both addresses if there are two.
 pub(super) fn bind(opening: &Opening<'_>) -> Result<Box<dyn Link>, EngineError> {
-    let first = opening.bind(opening.addr)?;
+    let first = opening.bind_roce(opening.addr)?;
     Ok(match opening.second_addr {
-        None => Box::new(first),
+        None => first,
         Some(ip) => {
-            let second = opening.bind(SocketAddr::new(ip, first.local_addr().port()))?;
-            Box::new(DualStackLink::new(Box::new(first), Box::new(second)))
+            let second = opening.bind_roce(SocketAddr::new(ip, first.local_addr().port()))?;
+            Box::new(DualStackLink::new(first, second))
         }
     })
 }

@@ -97,7 +97,7 @@ impl WorkerCell {
     }
 
     /// Opens queue pair 1 of RoCEv2, see [`Worker::open_gsi`].
-    pub(crate) fn open_gsi(&self) -> Result<Arc<MadQueue>, RoceError> {
+    pub(crate) fn open_gsi(&self) -> Result<(Arc<MadQueue>, u8), RoceError> {
         let mut worker = self.control();
         let opened = worker.open_gsi();
         self.await_roce(&worker);

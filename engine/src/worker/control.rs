@@ -89,8 +89,12 @@ impl Worker {
         let rail = self.rails.first();
         let protocol = self.plan.protocols[0];
         rail.roce_batch(to).ok_or(RoceError::Datapath { protocol })?;
-        if to.port() == DEFAULT_PORT && rail.local_addr().port() != DEFAULT_PORT {
-            self.roce.open(rail.local_addr())?;
+        if to.port() == DEFAULT_PORT {
+            let local = rail.local_addr();
+            match local.port() {
+                DEFAULT_PORT => self.roce.addrs.ports.start(),
+                _ => self.roce.open(local)?,
+            }
         }
         roce_port(self.roce_datapath(to), self.roce.addrs.second, to)
     }
@@ -106,12 +110,24 @@ impl Worker {
         self.roce.port()?.readiness()
     }
 
-    /// Opens queue pair 1 of RoCEv2 at UDP port 4791. Returns its queue.
-    pub(crate) fn open_gsi(&mut self) -> Result<Arc<MadQueue>, RoceError> {
+    /// Opens queue pair 1 of RoCEv2 at UDP port 4791. Returns its queue, and the tag of its
+    /// connections.
+    pub(crate) fn open_gsi(&mut self) -> Result<(Arc<MadQueue>, u8), RoceError> {
+        let port = self.gsi_port()?;
+        let tag = self.roce.tag(&port)?;
+        Ok((self.qps.mads.get_or_insert_default().clone(), tag))
+    }
+
+    /// Takes the requests for connections to a service at queue pair 1.
+    pub(crate) fn serve_gsi(&mut self, service: u64) -> Result<(), RoceError> {
+        let port = self.gsi_port()?;
+        self.roce.serve(&port, service)
+    }
+
+    fn gsi_port(&mut self) -> Result<RocePort, RoceError> {
         let local = self.rails.first().local_addr();
         // Any address of the engine's IP version shows whether the datapath is fit for it.
-        self.roce_port(SocketAddr::new(local.ip(), DEFAULT_PORT))?;
-        Ok(self.qps.mads.get_or_insert_default().clone())
+        self.roce_port(SocketAddr::new(local.ip(), DEFAULT_PORT))
     }
 
     /// Sends a management datagram to UDP port 4791 of a host.
@@ -205,12 +221,16 @@ impl Worker {
         }
         pair.local.traffic_class = entry.shared.traffic_class();
         pair.local.ip = Some(port.gid);
+        if port.port == DEFAULT_PORT {
+            self.roce.claim(&port, remote.own_qp.unwrap_or(id))?;
+        }
         let place = std::mem::replace(&mut entry.place, QpLocation::vacant());
         let QpLocation::Unbound(qp) = place else { return Err(not_now) };
         match RoceQp::connect(*qp, remote, (&port, mtu), pair) {
             Ok(roce) => entry.place = QpLocation::Roce(Box::new(roce)),
             Err(qp) => {
                 entry.place = QpLocation::Unbound(qp);
+                self.roce.release(remote.own_qp.unwrap_or(id));
                 return Err(not_now);
             }
         }
@@ -254,13 +274,14 @@ impl Worker {
     fn leave_roce_peer(&mut self, index: usize) {
         let Some(entry) = self.qps.at(index) else { return };
         let place = std::mem::replace(&mut entry.place, QpLocation::vacant());
-        let mut number = None;
+        let (id, mut number) = (entry.shared.id, None);
         if let QpLocation::Roce(roce) = place {
             number = roce.number();
             entry.place = QpLocation::Unbound(Box::new(roce.qp.into_unconnected()));
         }
         entry.remote_addrs = None;
         self.roce.remove(index);
+        self.roce.release(number.unwrap_or(id));
         self.qps.forget_roce_number(number);
     }
 

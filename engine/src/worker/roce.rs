@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
 
 use braid_transport::{AddrPair, Regions, RoceMtu};
-use braid_wire::{DEFAULT_PORT, ICRC_LEN, IcrcEnds, RailId, Time, UdHeader};
+use braid_wire::{DEFAULT_PORT, ICRC_LEN, IcrcEnds, QpId, RailId, Time, UdHeader};
 
 use super::peers::Peers;
 use super::qps::QpTable;
@@ -14,7 +15,9 @@ use super::roce_qp::Train;
 use crate::cuda::Lane;
 use crate::datapath::{Datapath, Room, Via};
 use crate::events::AsyncEvents;
+use crate::random;
 use crate::roce::{RoceError, RocePort};
+use crate::roce_port::{Claim, RocePorts};
 use crate::ud_queues::OutgoingDatagram;
 
 /// Batches sent before the worker receives again.
@@ -30,6 +33,8 @@ pub(crate) struct RoceAddrs {
     /// The second address of the engine, of the other IP version.
     pub(crate) second: Option<IpAddr>,
     pub(crate) open: OpenRocePort,
+    /// The ports that other processes share.
+    pub(crate) ports: Arc<RocePorts>,
 }
 
 /// The members by their indices in the table of queue pairs, and their port.
@@ -41,6 +46,8 @@ pub(crate) struct RoceMembers {
     pub(super) addrs: RoceAddrs,
     /// The port of RoCEv2 of a worker that receives elsewhere. It stays open.
     port: Option<Box<dyn Datapath>>,
+    /// The high bits of the numbers of this process's connections, if queue pair 1 is open.
+    tag: Option<u8>,
     /// Datagrams that wait for room.
     pub(super) outgoing: VecDeque<OutgoingDatagram>,
     /// Whether there was no room for everything to send.
@@ -59,7 +66,7 @@ impl RoceMembers {
     pub(super) fn new(addrs: RoceAddrs) -> Self {
         let (indices, train) = (Vec::new(), Train::default());
         let (outgoing, is_full) = (VecDeque::new(), false);
-        RoceMembers { indices, turn: 0, train, addrs, port: None, outgoing, is_full }
+        RoceMembers { indices, turn: 0, train, addrs, port: None, tag: None, outgoing, is_full }
     }
 
     /// The port of RoCEv2, if it is open beside the rails.
@@ -93,6 +100,40 @@ impl RoceMembers {
             self.port = Some(opened);
         }
         Ok(())
+    }
+
+    /// Claims the number by which a peer knows a queue pair, so that no other process of the port
+    /// has it.
+    pub(super) fn claim(&self, port: &RocePort, number: QpId) -> Result<(), RoceError> {
+        match self.addrs.ports.claim(port.gid, Claim::Qp(number.get())) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(RoceError::Number { number }),
+            Err(source) => Err(port_error(port, source)),
+        }
+    }
+
+    /// Returns the tag by which management datagrams find this process, and claims it the first
+    /// time.
+    pub(super) fn tag(&mut self, port: &RocePort) -> Result<u8, RoceError> {
+        if let Some(tag) = self.tag {
+            return Ok(tag);
+        }
+        let found = self.addrs.ports.claim_tag(random::number() as u8);
+        let found = found.and_then(|found| {
+            found.ok_or_else(|| io::Error::other("256 processes have queue pair 1 already"))
+        });
+        self.tag = Some(found.map_err(|source| port_error(port, source))?);
+        self.tag(port)
+    }
+
+    /// Takes the requests for connections to a service.
+    pub(super) fn serve(&self, port: &RocePort, service: u64) -> Result<(), RoceError> {
+        self.addrs.ports.serve(service).map_err(|source| port_error(port, source))
+    }
+
+    /// Gives the number of a queue pair back.
+    pub(super) fn release(&self, number: QpId) {
+        self.addrs.ports.release(Claim::Qp(number.get()));
     }
 
     pub(super) fn insert(&mut self, index: usize) {
@@ -238,6 +279,11 @@ impl RoceMembers {
             }
         }
     }
+}
+
+/// The error of a port whose process does not answer.
+pub(super) fn port_error(port: &RocePort, source: io::Error) -> RoceError {
+    RoceError::Port { local: SocketAddr::new(port.gid, port.port), source }
 }
 
 /// Returns the end of RoCEv2 connections to `to` of a datapath that carries them. `second`: its

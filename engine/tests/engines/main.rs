@@ -31,6 +31,7 @@ mod rails;
 mod receiver_credit;
 mod roce;
 mod roce_marks;
+mod roce_processes;
 mod roce_ud;
 mod room;
 #[path = "../scripted/mod.rs"]

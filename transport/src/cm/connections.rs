@@ -39,6 +39,8 @@ pub struct CmManager {
     key: [u8; 16],
     count: u64,
     ca_guid: u64,
+    /// The high 8 bits of the numbers of connections.
+    tag: u8,
     services: BTreeSet<u64>,
     conversations: BTreeMap<CmId, Conversation>,
     /// The connections that peers have asked for, by their hosts and numbers.
@@ -52,12 +54,14 @@ pub struct CmManager {
 
 impl CmManager {
     /// A manager without connections. `key`: random bytes, unknown to peers. `ca_guid`: the number
-    /// of the device.
-    pub fn new(key: [u8; 16], ca_guid: u64) -> Self {
+    /// of the device. `tag`: the high 8 bits of the numbers of its connections. Managers that share
+    /// a port have different ones.
+    pub fn new(key: [u8; 16], ca_guid: u64, tag: u8) -> Self {
         CmManager {
             key,
             count: 0,
             ca_guid,
+            tag,
             services: BTreeSet::new(),
             conversations: BTreeMap::new(),
             asked: HashMap::new(),
@@ -532,7 +536,7 @@ impl CmManager {
     /// A number that no connection has.
     fn new_id(&mut self) -> CmId {
         loop {
-            let id = CmId(self.random() as u32);
+            let id = CmId(u32::from(self.tag) << 24 | self.random() as u32 & 0xFF_FFFF);
             let is_known = self.conversations.contains_key(&id) || self.lookups.contains(id);
             if id.0 != 0 && !is_known {
                 return id;

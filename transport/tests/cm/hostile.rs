@@ -15,7 +15,7 @@ use super::world::{HOSTS, PORT, reply, request};
 const KEY: [u8; 16] = [9; 16];
 
 fn listener() -> CmManager {
-    let mut manager = CmManager::new(KEY, 1);
+    let mut manager = CmManager::new(KEY, 1, 0);
     manager.listen(IpCmHeader::service(PORT));
     manager
 }
@@ -108,7 +108,7 @@ fn data_is_directed_to_no_third_host() {
 
 /// The established connection of a connecting end, with the number of the other end.
 fn established(now: Time) -> (CmManager, CmId, u32) {
-    let mut manager = CmManager::new(KEY, 1);
+    let mut manager = CmManager::new(KEY, 1, 0);
     let id = manager.connect(now, HOSTS[1], request(PORT));
     let [CmBody::Request(request)] = sent(&mut manager)[..] else { panic!("a request") };
     let answer = CmReply { local_id: 77, remote_id: request.local_id, ..reply() };

@@ -133,7 +133,7 @@ impl World {
             key[..8].copy_from_slice(&(2 * seed + end).to_le_bytes());
             key
         };
-        let mut ends = [0, 1].map(|end| CmManager::new(key(end), end));
+        let mut ends = [0, 1].map(|end| CmManager::new(key(end), end, 0));
         assert!(ends[1].listen(IpCmHeader::service(PORT)));
         let (now, actions) = (Time::from_nanos(1), BTreeMap::new());
         World { now, ends, events: Default::default(), faults, random: seed, actions, count: 0 }

@@ -22,7 +22,7 @@ mod tests;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Instant;
 
 use braid_transport::EndpointConfig;
@@ -113,6 +113,15 @@ impl UdpLink {
         let mut refused_options = RefusedOptions::default();
         let receiver =
             socket::open_receiver(canonical(addr), receive_buffer, &mut refused_options)?;
+        UdpLink::over(receiver, refused_options)
+    }
+
+    /// A link over the receiving socket of another one.
+    pub(crate) fn of(receiver: OwnedFd) -> io::Result<UdpLink> {
+        UdpLink::over(receiver.into(), RefusedOptions::default())
+    }
+
+    fn over(receiver: Socket, refused_options: RefusedOptions) -> io::Result<UdpLink> {
         let local = socket::local_addr(&receiver)?;
         let caps = LinkCaps {
             batch_segments: if socket::knows_gso(&receiver) { MAX_SEGMENTS } else { 1 },
@@ -137,6 +146,11 @@ impl UdpLink {
             device_queue: DeviceQueue::default(),
             kernel_drops: 0,
         })
+    }
+
+    /// The receiving socket, for another link.
+    pub(crate) fn receiver(&self) -> io::Result<OwnedFd> {
+        self.receiver.as_fd().try_clone_to_owned()
     }
 
     /// The source port of a batch by `via` to `to`.

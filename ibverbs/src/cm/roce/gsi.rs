@@ -101,7 +101,7 @@ impl Gsi {
         let mut key = [0; 16];
         getrandom::fill(&mut key).map_err(|_| OpenError::Device(Errno(libc::EIO)))?;
         let state = Mutex::new(GsiState {
-            manager: CmManager::new(key, u64::from_be(guid)),
+            manager: CmManager::new(key, u64::from_be(guid), port.tag()),
             owners: HashMap::new(),
             listeners: HashMap::new(),
         });
@@ -212,16 +212,20 @@ impl Gsi {
     }
 
     /// Adds a listener to a service.
+    ///
+    /// # Errors
+    /// The process that reads the port does not answer.
     pub(super) fn listen(
         self: &Arc<Self>,
         service: u64,
         listener: Arc<dyn RequestEvents>,
-    ) -> RoceService {
+    ) -> Result<RoceService, OpenError> {
+        self.port.serve(service).map_err(OpenError::Port)?;
         self.with(|state, _| {
             state.manager.listen(service);
             state.listeners.entry(service).or_default().push(listener.clone());
         });
-        RoceService { gsi: self.clone(), service, listener }
+        Ok(RoceService { gsi: self.clone(), service, listener })
     }
 
     fn state(&self) -> MutexGuard<'_, GsiState> {

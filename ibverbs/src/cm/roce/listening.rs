@@ -66,8 +66,8 @@ impl RoceListener {
             if addr.is_loopback() && !is_needed {
                 continue;
             }
-            match Gsi::of(addr) {
-                Ok(gsi) => services.push(gsi.listen(service, self.clone())),
+            match Gsi::of(addr).and_then(|gsi| gsi.listen(service, self.clone())) {
+                Ok(listening) => services.push(listening),
                 Err(error) if is_needed => {
                     tracing::error!(%addr, %error, "no listener for RoCEv2");
                     return Err(Errno(error.errno()));
