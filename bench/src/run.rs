@@ -49,18 +49,18 @@ pub(crate) fn run(test: Test, args: &TestArgs) -> Result<(), Failure> {
         )),
         (Some(host), ..) => {
             let addresses = session::resolve(host, args.engine.port())?;
-            client(test, args, Side::new(&args.engine, own_port(args), None)?, &addresses)
+            client(test, args, client_side(args)?, &addresses)
         }
         (None, ..) => server::run(args),
     }
 }
 
-/// Returns the receiving port of a client: any, except for RoCEv2 with a server at the port where
-/// all RoCEv2 peers receive.
-fn own_port(args: &TestArgs) -> u16 {
+/// Creates the engine of a client. It receives at any port, except for RoCEv2 with a server at the
+/// port where all RoCEv2 peers receive.
+fn client_side(args: &TestArgs) -> Result<Side, Failure> {
     match args.engine.port() {
-        braid::DEFAULT_PORT if args.roce => braid::DEFAULT_PORT,
-        _ => 0,
+        braid::DEFAULT_PORT if args.roce => Side::at_roce_port(&args.engine),
+        _ => Side::new(&args.engine, 0, None),
     }
 }
 

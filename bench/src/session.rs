@@ -74,13 +74,28 @@ impl Side {
         port: u16,
         fabric: Option<&MemFabric>,
     ) -> Result<Side, Failure> {
-        let engine = engine(args, port, fabric)?;
-        Ok(Side { engine, cc: args.policy.cc.clone(), memory: args.memory })
+        Ok(Self::of(args, judge(Engine::new(engine_config(args, port, fabric)?))?))
+    }
+
+    /// Creates the engine of a client whose server is at the port of RoCEv2. It receives at that
+    /// port, too, or shares it with the process that has it.
+    pub(crate) fn at_roce_port(args: &EngineArgs) -> Result<Side, Failure> {
+        match Engine::new(engine_config(args, braid::DEFAULT_PORT, None)?) {
+            Err(EngineError::Bind { source, .. }) if source.kind() == ErrorKind::AddrInUse => {
+                Self::new(args, 0, None)
+            }
+            made => Ok(Self::of(args, judge(made)?)),
+        }
+    }
+
+    fn of(args: &EngineArgs, engine: Engine) -> Side {
+        Side { engine, cc: args.policy.cc.clone(), memory: args.memory }
     }
 }
 
-fn engine(args: &EngineArgs, port: u16, fabric: Option<&MemFabric>) -> Result<Engine, Failure> {
-    match Engine::new(engine_config(args, port, fabric)?) {
+/// Returns a new engine, or the reason why there is none.
+fn judge(made: Result<Engine, EngineError>) -> Result<Engine, Failure> {
+    match made {
         Err(
             error @ (EngineError::PathCount(_)
             | EngineError::Verbs(_)

@@ -144,7 +144,7 @@ pub enum RoceError {
     )]
     Keyed,
     /// The port that the peer sends to cannot be opened.
-    #[error("cannot receive RoCEv2 packets at {local}: {source}; {}", port_remedy(source))]
+    #[error("cannot receive RoCEv2 packets at {local}: {source}; {}", port_remedy(*local, source))]
     Port {
         /// The receiving address.
         local: SocketAddr,
@@ -226,7 +226,7 @@ pub enum RoceError {
 }
 
 /// The remedy if the UDP port of RoCEv2 cannot be opened.
-fn port_remedy(source: &io::Error) -> &'static str {
+fn port_remedy(local: SocketAddr, source: &io::Error) -> &'static str {
     match PortTaken::in_error(source) {
         Some(Unshared::OtherUser) => {
             "only processes of one user share the port: run this program as that user, or take \
@@ -235,6 +235,11 @@ fn port_remedy(source: &io::Error) -> &'static str {
         Some(Unshared::Refused) => {
             "that process does not share it with this one: use one version of Braid for both, or \
              see whether that process is stopped"
+        }
+        None if source.kind() == io::ErrorKind::AddrInUse && local.ip().is_unspecified() => {
+            "another process has the port at one of this host's addresses (`ss -uanp`): create the \
+             engine with `bind` to that address to share it, end that process, or unload the \
+             kernel's Soft-RoCE (`rmmod rdma_rxe`)"
         }
         None if source.kind() == io::ErrorKind::AddrInUse => {
             "a program that does not share the port has it (`ss -uanp`), or the kernel for \

@@ -32,8 +32,8 @@ impl SharedLink {
         SharedLink { udp, port, inbox, local }
     }
 
-    pub(super) fn port(&self) -> Arc<Port> {
-        self.port.clone()
+    pub(super) fn port(&self) -> &Arc<Port> {
+        &self.port
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -24,6 +25,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 pub(crate) struct Port {
     origin: Origin,
     pub(super) share: Arc<Share>,
+    /// Whether other processes can join, or that has failed.
+    is_started: AtomicBool,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -63,8 +66,13 @@ impl Port {
     }
 
     fn new(share: Share) -> Arc<Self> {
-        let (origin, thread) = (Origin::here(), Mutex::default());
-        Arc::new(Port { origin, share: Arc::new(share), thread })
+        let (origin, share) = (Origin::here(), Arc::new(share));
+        Arc::new(Port {
+            origin,
+            share,
+            is_started: AtomicBool::default(),
+            thread: Mutex::default(),
+        })
     }
 
     fn join(addr: SocketAddr) -> io::Result<Opened> {
@@ -89,20 +97,13 @@ impl Port {
 
     /// Lets other processes join this one, which reads.
     pub(super) fn start(&self) {
-        if self.is_started() {
+        if self.is_started.swap(true, Ordering::Relaxed) {
             return;
         }
-        let local = self.share.local();
-        match Listener::bind(&name(local)) {
+        match take_name(&name(self.share.local())) {
             Ok(listener) => self.spawn(Some(listener)),
-            Err(error) => {
-                tracing::warn!(%local, %error, "no other process can share the port of RoCEv2");
-            }
+            Err(error) => self.warn(&error),
         }
-    }
-
-    fn is_started(&self) -> bool {
-        self.thread.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
     fn spawn(&self, listener: Option<Listener>) {
@@ -112,11 +113,13 @@ impl Port {
             Ok(thread) => {
                 *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
             }
-            Err(error) => {
-                let local = self.share.local();
-                tracing::warn!(%local, %error, "no other process can share the port of RoCEv2");
-            }
+            Err(error) => self.warn(&error),
         }
+    }
+
+    fn warn(&self, error: &io::Error) {
+        let local = self.share.local();
+        tracing::warn!(%local, %error, "no other process can share the port of RoCEv2");
     }
 }
 
@@ -130,6 +133,17 @@ impl Drop for Port {
             let _ = thread.join();
         }
     }
+}
+
+/// Takes the name of a port, once a process that has just ended has given it back.
+fn take_name(name: &str) -> io::Result<Listener> {
+    for _ in 1..TRIES {
+        match Listener::bind(name) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => thread::sleep(PAUSE),
+            taken => return taken,
+        }
+    }
+    Listener::bind(name)
 }
 
 /// Whether no process has the name.

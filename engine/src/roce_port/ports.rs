@@ -2,16 +2,16 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::claim::Claim;
 use super::link::SharedLink;
 use super::port::Port;
 use crate::link::udp::UdpLink;
 
-/// The ports of a worker.
+/// The ports of a worker, as long as their links exist.
 #[derive(Default)]
-pub(crate) struct RocePorts(Mutex<Vec<Arc<Port>>>);
+pub(crate) struct RocePorts(Mutex<Vec<Weak<Port>>>);
 
 impl RocePorts {
     /// Opens the port at an address, or joins the processes that have it.
@@ -31,8 +31,10 @@ impl RocePorts {
         Ok(link)
     }
 
-    fn insert(&self, port: Arc<Port>) {
-        self.all().push(port);
+    fn insert(&self, port: &Arc<Port>) {
+        let mut ports = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        ports.retain(|port| port.strong_count() > 0);
+        ports.push(Arc::downgrade(port));
     }
 
     /// Lets other processes use the ports.
@@ -76,7 +78,7 @@ impl RocePorts {
         for step in 0..=u8::MAX {
             let tag = start.wrapping_add(step);
             let mut is_free = true;
-            for port in all.iter() {
+            for port in &all {
                 is_free = is_free && port.share.claim(Claim::Tag(tag))?;
             }
             if is_free {
@@ -87,8 +89,9 @@ impl RocePorts {
         Ok(None)
     }
 
-    fn all(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Port>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn all(&self) -> Vec<Arc<Port>> {
+        let ports = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        ports.iter().filter_map(Weak::upgrade).collect()
     }
 }
 

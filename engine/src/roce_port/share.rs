@@ -214,9 +214,8 @@ impl Share {
         let own: Vec<Claim> = state.own.iter().copied().collect();
         for claims in own.chunks(MAX_CLAIMS) {
             if !ask(&reader, claims.to_vec())? {
-                tracing::error!(local = %self.local,
-                    "another process has taken queue pair numbers of this one: their queue pairs \
-                     receive nothing more");
+                let local = self.local;
+                tracing::error!(%local, "queue pairs receive nothing more: their numbers are taken");
             }
         }
         state.role = Role::Member(Arc::new(reader));

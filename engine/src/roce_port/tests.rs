@@ -10,6 +10,7 @@ use super::claim::{Claim, Request};
 use super::holder::{PortTaken, Unshared};
 use super::link::SharedLink;
 use super::port::Port;
+use super::ports::RocePorts;
 use super::share::name;
 use super::unix::{Connection, Listener};
 use crate::event_fd::sleep_on;
@@ -159,6 +160,22 @@ fn a_port_at_a_wildcard_is_shared_by_processes_at_addresses() {
     assert_eq!(arrivals(&mut b), 1);
     drop(a);
     reaches(&peer, to, 11, &mut b);
+}
+
+#[test]
+fn ports_end_with_their_links() {
+    let ports = RocePorts::default();
+    let link = ports.open("127.0.0.1:0".parse().unwrap(), BUFFER).unwrap();
+    let (addr, towards) = (link.local_addr(), "127.0.0.1".parse().unwrap());
+    let other = open(addr);
+    assert!(ports.claim(towards, Claim::Qp(10)).unwrap());
+    assert!(!claim(&other, 10));
+    let tags = [0; 2].map(|start| ports.claim_tag(start).unwrap());
+    assert_eq!(tags, [Some(0); 2], "its own");
+    assert!(!other.port().share.claim(Claim::Tag(0)).unwrap());
+    drop((link, other));
+    assert!(ports.claim(towards, Claim::Qp(10)).unwrap(), "there is no port");
+    UdpSocket::bind(addr).expect("nobody has the port any more");
 }
 
 #[test]
