@@ -83,8 +83,8 @@ impl Engine {
 
     /// Returns this engine's end of connections that speak plain RoCEv2 to a peer at `remote`. The
     /// peer has to be told. If the peer sends to UDP port 4791 and the engine receives elsewhere,
-    /// this opens port 4791 too, until the engine ends, or shares it with other processes of this
-    /// user. Queue pairs of further threads receive at other ports.
+    /// this opens port 4791 too, until the engine ends. Other processes of this user may share
+    /// that port. Queue pairs of further threads receive at other ports.
     ///
     /// # Errors
     /// See [`RoceError`].

@@ -1452,6 +1452,7 @@ int braid_roce_remote_init(struct braid_roce_remote *remote, size_t size);
 
 // Reads the end of the engine of RoCEv2 connections to the peer at `gid`, which receives at UDP
 // port `peer_port`. If that is 4791 and the engine receives elsewhere, it opens port 4791 too.
+// Other processes of this user may share that port.
 //
 // Threads: any.
 int braid_engine_roce_port(const struct braid_engine *engine,

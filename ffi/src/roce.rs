@@ -148,8 +148,8 @@ pub unsafe extern "C" fn braid_roce_remote_init(
 }
 
 /// Reads the end of the engine of RoCEv2 connections to the peer at `gid`, which receives at UDP
-/// port `peer_port`. If that is 4791 and the engine receives elsewhere, it opens port 4791 too,
-/// or shares it with other processes of this user.
+/// port `peer_port`. If that is 4791 and the engine receives elsewhere, it opens port 4791 too.
+/// Other processes of this user may share that port.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

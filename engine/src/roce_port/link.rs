@@ -8,7 +8,7 @@ use std::sync::Arc;
 use braid_transport::AddrPair;
 
 use super::inbox::Inbox;
-use super::port::{Opened, Port};
+use super::port::{Opened, PortHandle};
 use crate::degradation::Degradation;
 use crate::link::roce_batch::RoceBatch;
 use crate::link::udp::UdpLink;
@@ -19,7 +19,7 @@ use crate::link::{
 /// A link over the socket of a port. All processes send by the socket, and one reads it.
 pub(crate) struct SharedLink {
     udp: UdpLink,
-    port: Arc<Port>,
+    port: Arc<PortHandle>,
     /// The datagrams that the reader hands on. `None`: this process has always read.
     inbox: Option<Inbox>,
     local: SocketAddr,
@@ -32,7 +32,7 @@ impl SharedLink {
         SharedLink { udp, port, inbox, local }
     }
 
-    pub(super) fn port(&self) -> &Arc<Port> {
+    pub(super) fn port(&self) -> &Arc<PortHandle> {
         &self.port
     }
 }

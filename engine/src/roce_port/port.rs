@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::inbox::Inbox;
 use super::serve;
 use super::share::{Share, name};
-use super::unix::Listener;
+use super::unix::NameListener;
 use crate::fork::Origin;
 use crate::link::Link;
 use crate::link::udp::UdpLink;
@@ -22,7 +22,7 @@ const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// A port of this process. Dropping it leaves the port to the other processes.
-pub(crate) struct Port {
+pub(crate) struct PortHandle {
     origin: Origin,
     pub(super) share: Arc<Share>,
     /// Whether other processes can join, or that has failed.
@@ -31,9 +31,9 @@ pub(crate) struct Port {
 }
 
 /// A port, its socket, and the inbox unless this process reads.
-pub(super) type Opened = (Arc<Port>, UdpLink, Option<Inbox>);
+pub(super) type Opened = (Arc<PortHandle>, UdpLink, Option<Inbox>);
 
-impl Port {
+impl PortHandle {
     /// Opens a port, or joins the processes that have it.
     ///
     /// # Errors
@@ -43,14 +43,14 @@ impl Port {
         loop {
             let taken = match UdpLink::bind(addr, receive_buffer) {
                 Ok(link) => {
-                    let port = Port::of(&link)?;
+                    let port = PortHandle::of(&link)?;
                     port.start();
                     return Ok((port, link, None));
                 }
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => error,
                 Err(error) => return Err(error),
             };
-            match Port::join(addr) {
+            match PortHandle::join(addr) {
                 // The port is not shared, or its reader has just ended.
                 Err(error) if is_nobody(&error) && tries == TRIES => return Err(taken),
                 Err(error) if is_nobody(&error) => thread::sleep(PAUSE),
@@ -62,12 +62,12 @@ impl Port {
 
     /// The port of a socket that this process has opened. Others can join once it has started.
     pub(super) fn of(link: &UdpLink) -> io::Result<Arc<Self>> {
-        Ok(Port::new(Share::of_reader(link.local_addr(), link.receiver()?)?))
+        Ok(PortHandle::new(Share::of_reader(link.local_addr(), link.receiver()?)?))
     }
 
     fn new(share: Share) -> Arc<Self> {
         let (origin, share) = (Origin::here(), Arc::new(share));
-        Arc::new(Port {
+        Arc::new(PortHandle {
             origin,
             share,
             is_started: AtomicBool::default(),
@@ -83,7 +83,7 @@ impl Port {
                 Ok(share) => {
                     let socket = share.socket().try_clone_to_owned()?;
                     let link = UdpLink::of(socket)?;
-                    let port = Port::new(share);
+                    let port = PortHandle::new(share);
                     port.spawn(None);
                     tracing::info!(local = %addr, "shares the port of RoCEv2 with other processes");
                     return Ok((port, link, Some(inbox)));
@@ -106,7 +106,7 @@ impl Port {
         }
     }
 
-    fn spawn(&self, listener: Option<Listener>) {
+    fn spawn(&self, listener: Option<NameListener>) {
         let share = self.share.clone();
         let thread = thread::Builder::new().name("braid-roce-port".to_owned());
         match spawn_without_signals(thread, move || serve::run(&share, listener)) {
@@ -123,7 +123,7 @@ impl Port {
     }
 }
 
-impl Drop for Port {
+impl Drop for PortHandle {
     fn drop(&mut self) {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         // A forked child shares the descriptors with its parent, whose thread goes on.
@@ -136,14 +136,14 @@ impl Drop for Port {
 }
 
 /// Takes the name of a port, once a process that has just ended has given it back.
-fn take_name(name: &str) -> io::Result<Listener> {
+fn take_name(name: &str) -> io::Result<NameListener> {
     for _ in 1..TRIES {
-        match Listener::bind(name) {
+        match NameListener::bind(name) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => thread::sleep(PAUSE),
             taken => return taken,
         }
     }
-    Listener::bind(name)
+    NameListener::bind(name)
 }
 
 /// Whether no process has the name.

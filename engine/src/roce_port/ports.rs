@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::claim::Claim;
 use super::link::SharedLink;
-use super::port::Port;
+use super::port::PortHandle;
 use crate::link::udp::UdpLink;
 
 /// The ports of a worker, as long as their links exist.
 #[derive(Default)]
-pub(crate) struct RocePorts(Mutex<Vec<Weak<Port>>>);
+pub(crate) struct RocePorts(Mutex<Vec<Weak<PortHandle>>>);
 
 impl RocePorts {
     /// Opens the port at an address, or joins the processes that have it.
@@ -19,19 +19,19 @@ impl RocePorts {
     /// # Errors
     /// As for a UDP socket; `AddrInUse` if the processes do not let this one in.
     pub(crate) fn open(&self, addr: SocketAddr, receive_buffer: usize) -> io::Result<SharedLink> {
-        let link = SharedLink::new(Port::open(addr, receive_buffer)?, addr);
+        let link = SharedLink::new(PortHandle::open(addr, receive_buffer)?, addr);
         self.insert(link.port());
         Ok(link)
     }
 
     /// Makes a port of a socket of this process. Others can join after [`RocePorts::start`].
     pub(crate) fn adopt(&self, udp: UdpLink, addr: SocketAddr) -> io::Result<SharedLink> {
-        let link = SharedLink::new((Port::of(&udp)?, udp, None), addr);
+        let link = SharedLink::new((PortHandle::of(&udp)?, udp, None), addr);
         self.insert(link.port());
         Ok(link)
     }
 
-    fn insert(&self, port: &Arc<Port>) {
+    fn insert(&self, port: &Arc<PortHandle>) {
         let mut ports = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         ports.retain(|port| port.strong_count() > 0);
         ports.push(Arc::downgrade(port));
@@ -89,14 +89,14 @@ impl RocePorts {
         Ok(None)
     }
 
-    fn all(&self) -> Vec<Arc<Port>> {
+    fn all(&self) -> Vec<Arc<PortHandle>> {
         let ports = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         ports.iter().filter_map(Weak::upgrade).collect()
     }
 }
 
 /// Whether what hosts of this IP version send arrives at the port.
-fn receives(port: &Port, towards: IpAddr) -> bool {
+fn receives(port: &PortHandle, towards: IpAddr) -> bool {
     let ip = port.share.local().ip();
     let is_dual = ip.is_unspecified() && ip.is_ipv6();
     is_dual || ip.is_ipv4() == towards.to_canonical().is_ipv4()

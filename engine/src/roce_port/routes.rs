@@ -20,7 +20,7 @@ pub(super) struct MemberId(pub(super) u64);
 pub(super) const READER: MemberId = MemberId(0);
 
 #[derive(Default)]
-pub(super) struct Routes {
+pub(super) struct PortRoutes {
     claims: HashMap<Claim, MemberId>,
     counts: BTreeMap<MemberId, usize>,
     inboxes: BTreeMap<MemberId, OwnedFd>,
@@ -28,7 +28,7 @@ pub(super) struct Routes {
     pub(super) overflowed: u64,
 }
 
-impl Routes {
+impl PortRoutes {
     /// Adds a process, by the sending end of its inbox.
     pub(super) fn add(&mut self, member: MemberId, inbox: OwnedFd) {
         self.inboxes.insert(member, inbox);
@@ -104,13 +104,13 @@ impl Routes {
 
     fn hand_on(
         &mut self,
-        route: &Route,
+        route: &MemberRoute,
         source: (std::net::SocketAddr, bool),
         segment_len: usize,
         bytes: &[u8],
     ) {
         for (member, inbox) in &self.inboxes {
-            if route.contains(*member) && (*route != Route::All || self.has_gsi(*member)) {
+            if route.contains(*member) && (*route != MemberRoute::All || self.has_gsi(*member)) {
                 let sent = forward(inbox.as_fd(), source, segment_len, bytes);
                 if sent.is_err() {
                     self.overflowed += bytes.len().div_ceil(segment_len.max(1)) as u64;
@@ -119,14 +119,14 @@ impl Routes {
         }
     }
 
-    fn route(&self, datagram: &[u8]) -> Route {
+    fn route(&self, datagram: &[u8]) -> MemberRoute {
         match Destination::of(datagram) {
-            Destination::Claimed(claim) => Route::To(self.owner(claim).unwrap_or(READER)),
+            Destination::Claimed(claim) => MemberRoute::To(self.owner(claim).unwrap_or(READER)),
             Destination::Request(service) => {
-                Route::To(self.owner(service).or_else(|| self.any_gsi()).unwrap_or(READER))
+                MemberRoute::To(self.owner(service).or_else(|| self.any_gsi()).unwrap_or(READER))
             }
-            Destination::All => Route::All,
-            Destination::Reader => Route::To(READER),
+            Destination::All => MemberRoute::All,
+            Destination::Reader => MemberRoute::To(READER),
         }
     }
 
@@ -150,14 +150,14 @@ impl Routes {
 
 /// The processes of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Route {
+enum MemberRoute {
     To(MemberId),
     All,
 }
 
-impl Route {
+impl MemberRoute {
     fn contains(self, member: MemberId) -> bool {
-        self == Route::All || self == Route::To(member)
+        self == MemberRoute::All || self == MemberRoute::To(member)
     }
 }
 
@@ -179,7 +179,7 @@ mod tests {
         bytes
     }
 
-    fn deal(routes: &mut Routes, datagrams: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    fn deal(routes: &mut PortRoutes, datagrams: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let (mut bytes, mut own) = (datagrams.concat(), Vec::new());
         let from = "192.0.2.1:4791".parse().unwrap();
         let (called, congestion, segment_len) = (Default::default(), false, LEN);
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn merged_datagrams_are_dealt_to_their_processes_in_order() {
         let mut inbox = Inbox::open().unwrap();
-        let mut routes = Routes::default();
+        let mut routes = PortRoutes::default();
         routes.add(OTHER, inbox.sender().unwrap());
         assert!(routes.claim(OTHER, &[Claim::Qp(5)]) && routes.claim(READER, &[Claim::Qp(6)]));
         let all: Vec<_> =
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_number_has_one_process_and_a_service_the_last() {
-        let mut routes = Routes::default();
+        let mut routes = PortRoutes::default();
         let (qp, tag, service) = (Claim::Qp(5), Claim::Tag(1), Claim::Service(8));
         assert!(routes.claim(OTHER, &[qp, tag, service]));
         assert!(routes.claim(OTHER, &[qp]), "again");
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn claims_of_a_process_are_limited() {
-        let mut routes = Routes::default();
+        let mut routes = PortRoutes::default();
         let services: Vec<Claim> = (0..MAX_CLAIMS as u64).map(Claim::Service).collect();
         assert!(routes.claim(OTHER, &services));
         assert!(!routes.claim(OTHER, &[Claim::Qp(5)]));

@@ -10,7 +10,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use super::claim::{MAX_REQUEST, Reply, Request};
 use super::routes::{MemberId, READER};
 use super::share::{Share, own_user};
-use super::unix::{Connection, Listener};
+use super::unix::{NameListener, UnixConnection};
 use crate::event_fd::sleep_on;
 
 /// Processes of a port, at most.
@@ -28,11 +28,11 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const NO_DESCRIPTOR: Duration = Duration::from_millis(100);
 
 /// Runs until [`Share::stop`] is raised. `listener`: this process reads.
-pub(super) fn run(share: &Share, listener: Option<Listener>) {
+pub(super) fn run(share: &Share, listener: Option<NameListener>) {
     let mut listener = listener;
     loop {
         if let Some(listener) = listener.take() {
-            return Server { share, listener, members: Vec::new(), next: READER.0 + 1 }.run();
+            return PortServer { share, listener, members: Vec::new(), next: READER.0 + 1 }.run();
         }
         if let Some(reader) = share.reader() {
             let ended = [(reader.as_fd(), PollFlags::empty())];
@@ -50,7 +50,7 @@ pub(super) fn run(share: &Share, listener: Option<Listener>) {
 
 /// Waits until this process reads, which the listener says, or has joined another one. `None`: the
 /// thread shall stop.
-fn find_reader(share: &Share) -> Option<Option<Listener>> {
+fn find_reader(share: &Share) -> Option<Option<NameListener>> {
     let mut warn_at = Some(Instant::now() + PATIENCE);
     loop {
         match share.follow() {
@@ -88,19 +88,19 @@ fn timeout(limit: Duration) -> PollTimeout {
 }
 
 /// The other processes of a port that this process reads.
-struct Server<'a> {
+struct PortServer<'a> {
     share: &'a Share,
-    listener: Listener,
+    listener: NameListener,
     members: Vec<Member>,
     next: u64,
 }
 
 struct Member {
     id: MemberId,
-    connection: Connection,
+    connection: UnixConnection,
 }
 
-impl Server<'_> {
+impl PortServer<'_> {
     fn run(mut self) {
         let begins_at = Instant::now() + GRACE;
         let mut is_paused = false;

@@ -21,8 +21,8 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
 use super::claim::{Claim, MAX_CLAIMS, Reply, Request};
 use super::holder::{PortTaken, Unshared};
-use super::routes::{READER, Routes};
-use super::unix::{Connection, Listener, Process};
+use super::routes::{PortRoutes, READER};
+use super::unix::{NameListener, Process, UnixConnection};
 use crate::event_fd::EventFd;
 use crate::wake::Event;
 
@@ -42,21 +42,21 @@ pub(super) struct Share {
     pub(super) readiness: Option<Epoll>,
     is_reader: AtomicBool,
     has_inboxes: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<ShareState>,
     changed: Condvar,
     pub(super) stop: EventFd,
 }
 
-struct State {
+struct ShareState {
     role: Role,
-    routes: Routes,
+    routes: PortRoutes,
     /// The destinations of this process.
     own: BTreeSet<Claim>,
 }
 
 enum Role {
     Reader,
-    Member(Arc<Connection>),
+    Member(Arc<UnixConnection>),
     /// The reader has ended.
     Between,
 }
@@ -83,7 +83,7 @@ impl Share {
 
     fn new(local: SocketAddr, socket: OwnedFd, role: Role) -> io::Result<Self> {
         let is_reader = AtomicBool::new(matches!(role, Role::Reader));
-        let state = State { role, routes: Routes::default(), own: BTreeSet::new() };
+        let state = ShareState { role, routes: PortRoutes::default(), own: BTreeSet::new() };
         Ok(Share {
             local,
             socket,
@@ -118,7 +118,7 @@ impl Share {
     }
 
     /// Reads or changes the destinations of all processes, if this one reads.
-    pub(super) fn with_routes<T>(&self, run: impl FnOnce(&mut Routes) -> T) -> T {
+    pub(super) fn with_routes<T>(&self, run: impl FnOnce(&mut PortRoutes) -> T) -> T {
         let routes = &mut self.state().routes;
         let result = run(routes);
         self.has_inboxes.store(routes.has_inboxes(), Ordering::Release);
@@ -133,7 +133,7 @@ impl Share {
         let until = Instant::now() + READER_LIMIT;
         let mut state = self.state();
         loop {
-            let State { role, routes, .. } = &mut *state;
+            let ShareState { role, routes, .. } = &mut *state;
             let answer = match role {
                 Role::Reader => Ok(routes.claim(READER, &[claim])),
                 Role::Member(reader) => ask(reader, vec![claim]),
@@ -152,7 +152,10 @@ impl Share {
         }
     }
 
-    fn wait_for_reader<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn wait_for_reader<'a>(
+        &self,
+        mut state: MutexGuard<'a, ShareState>,
+    ) -> MutexGuard<'a, ShareState> {
         if let Role::Member(reader) = &state.role {
             // The thread of the port notices the end and looks for a reader.
             reader.shut_down();
@@ -165,7 +168,7 @@ impl Share {
     /// Gives a destination back.
     pub(super) fn release(&self, claim: Claim) {
         let mut state = self.state();
-        let State { role, routes, own } = &mut *state;
+        let ShareState { role, routes, own } = &mut *state;
         own.remove(&claim);
         match role {
             Role::Reader => routes.release(READER, &[claim]),
@@ -178,7 +181,7 @@ impl Share {
     }
 
     /// The connection to the reader. `None`: this process reads, or nobody does.
-    pub(super) fn reader(&self) -> Option<Arc<Connection>> {
+    pub(super) fn reader(&self) -> Option<Arc<UnixConnection>> {
         match &self.state().role {
             Role::Member(reader) => Some(reader.clone()),
             Role::Reader | Role::Between => None,
@@ -195,12 +198,12 @@ impl Share {
     ///
     /// # Errors
     /// Neither is possible at the moment.
-    pub(super) fn follow(&self) -> io::Result<Option<Listener>> {
+    pub(super) fn follow(&self) -> io::Result<Option<NameListener>> {
         let mut state = self.state();
-        match Listener::bind(&name(self.local)) {
+        match NameListener::bind(&name(self.local)) {
             Ok(listener) => {
                 let own: Vec<Claim> = state.own.iter().copied().collect();
-                state.routes = Routes::default();
+                state.routes = PortRoutes::default();
                 state.routes.claim(READER, &own);
                 state.role = Role::Reader;
                 self.changed.notify_all();
@@ -235,7 +238,7 @@ impl Share {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ShareState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -251,8 +254,8 @@ pub(super) fn own_user() -> u32 {
 }
 
 /// Joins the process that has a name. Returns the connection and the port's socket.
-fn connect(name: &str, inbox: BorrowedFd<'_>) -> io::Result<(Connection, OwnedFd)> {
-    let connection = Connection::connect(name, ANSWER_LIMIT)?;
+fn connect(name: &str, inbox: BorrowedFd<'_>) -> io::Result<(UnixConnection, OwnedFd)> {
+    let connection = UnixConnection::connect(name, ANSWER_LIMIT)?;
     let reader: Process = connection.peer()?;
     if reader.uid != own_user() {
         return Err(PortTaken::error(reader, Unshared::OtherUser));
@@ -268,7 +271,7 @@ fn connect(name: &str, inbox: BorrowedFd<'_>) -> io::Result<(Connection, OwnedFd
 }
 
 /// Claims destinations at the reader.
-fn ask(reader: &Connection, claims: Vec<Claim>) -> io::Result<bool> {
+fn ask(reader: &UnixConnection, claims: Vec<Claim>) -> io::Result<bool> {
     reader.send(&Request::Claim(claims).encode(), None)?;
     let mut bytes = [0; 8];
     let (len, _) = reader.recv(&mut bytes)?;

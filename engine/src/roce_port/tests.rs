@@ -9,10 +9,10 @@ use braid_wire::{QpId, RcHeader, RcOpcode, RcPosition};
 use super::claim::{Claim, Request};
 use super::holder::{PortTaken, Unshared};
 use super::link::SharedLink;
-use super::port::Port;
+use super::port::PortHandle;
 use super::ports::RocePorts;
 use super::share::name;
-use super::unix::{Connection, Listener};
+use super::unix::{NameListener, UnixConnection};
 use crate::event_fd::sleep_on;
 use crate::link::{DatagramBatch, Link, Slice, Via};
 
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const BUFFER: usize = 1 << 20;
 
 fn open(addr: SocketAddr) -> SharedLink {
-    SharedLink::new(Port::open(addr, BUFFER).unwrap(), addr)
+    SharedLink::new(PortHandle::open(addr, BUFFER).unwrap(), addr)
 }
 
 /// A port that nobody has.
@@ -181,7 +181,7 @@ fn ports_end_with_their_links() {
 #[test]
 fn socket_of_a_program_that_does_not_share_is_an_error() {
     let foreign = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let error = Port::open(foreign.local_addr().unwrap(), BUFFER).err().unwrap();
+    let error = PortHandle::open(foreign.local_addr().unwrap(), BUFFER).err().unwrap();
     assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
     assert_eq!(PortTaken::in_error(&error), None);
 }
@@ -202,14 +202,14 @@ fn as_another_user<T: Send>(run: impl FnOnce() -> T + Send) -> Option<T> {
 fn another_user_is_refused_in_both_directions() {
     let a = any_port();
     let to = a.local_addr();
-    let Some(error) = as_another_user(|| Port::open(to, BUFFER).err().unwrap()) else {
+    let Some(error) = as_another_user(|| PortHandle::open(to, BUFFER).err().unwrap()) else {
         return println!("only root can act as another user: not tried");
     };
     assert_eq!(PortTaken::in_error(&error), Some(Unshared::OtherUser), "{error}");
     assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
     // A process that does not look at the user of the other one gets nothing from it.
     let asked = as_another_user(|| {
-        let connection = Connection::connect(&name(to), PATIENCE).unwrap();
+        let connection = UnixConnection::connect(&name(to), PATIENCE).unwrap();
         let sent = connection.send(&Request::Join.encode(), None);
         sent.and_then(|()| connection.recv(&mut [0; 8])).map(|(len, _)| len)
     });
@@ -218,8 +218,8 @@ fn another_user_is_refused_in_both_directions() {
     // Nobody joins a process of another user that has taken the name of a port.
     let foreign = UdpSocket::bind("127.0.0.1:0").unwrap();
     let to = foreign.local_addr().unwrap();
-    let listener = as_another_user(|| Listener::bind(&name(to)).unwrap()).unwrap();
-    let error = Port::open(to, BUFFER).err().unwrap();
+    let listener = as_another_user(|| NameListener::bind(&name(to)).unwrap()).unwrap();
+    let error = PortHandle::open(to, BUFFER).err().unwrap();
     assert_eq!(PortTaken::in_error(&error), Some(Unshared::OtherUser), "{error}");
     let joined = listener.accept().unwrap();
     assert_eq!(joined.recv(&mut [0; 8]).map_or(0, |(len, _)| len), 0, "it was asked nothing");
@@ -233,14 +233,14 @@ fn malformed_requests_end_their_connection_and_no_other() {
     assert!(claim(&b, 11));
     let claims = Request::Claim(vec![Claim::Qp(5); 1024]).encode();
     for bytes in [&[0; 1][..], &Request::Join.encode(), &claims[..40], &[7; 40_000]] {
-        let hostile = Connection::connect(&name(to), PATIENCE).unwrap();
+        let hostile = UnixConnection::connect(&name(to), PATIENCE).unwrap();
         // A join without an inbox is malformed, too.
         let _ = hostile.send(bytes, None);
         assert_eq!(hostile.recv(&mut [0; 8]).map_or(0, |(len, _)| len), 0, "{} bytes", bytes.len());
     }
     // Processes that connect and say nothing take no places of others for ever.
     let silent: Vec<_> =
-        (0..64).map(|_| Connection::connect(&name(to), PATIENCE).unwrap()).collect();
+        (0..64).map(|_| UnixConnection::connect(&name(to), PATIENCE).unwrap()).collect();
     let c = open(to);
     assert!(claim(&c, 12));
     drop(silent);

@@ -26,9 +26,9 @@ pub(super) struct Process {
 
 /// A listener at a name, which no other process can have at the same time.
 #[derive(Debug)]
-pub(super) struct Listener(Socket);
+pub(super) struct NameListener(Socket);
 
-impl Listener {
+impl NameListener {
     /// Takes a name.
     ///
     /// # Errors
@@ -38,18 +38,18 @@ impl Listener {
         socket.bind(&address(name)?)?;
         socket.listen(BACKLOG)?;
         socket.set_nonblocking(true)?;
-        Ok(Listener(socket))
+        Ok(NameListener(socket))
     }
 
     /// Accepts the next connection, without blocking.
-    pub(super) fn accept(&self) -> io::Result<Connection> {
-        let connection = Connection(self.0.accept()?.0);
+    pub(super) fn accept(&self) -> io::Result<UnixConnection> {
+        let connection = UnixConnection(self.0.accept()?.0);
         connection.0.set_nonblocking(true)?;
         Ok(connection)
     }
 }
 
-impl AsFd for Listener {
+impl AsFd for NameListener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -57,16 +57,16 @@ impl AsFd for Listener {
 
 /// A connection.
 #[derive(Debug)]
-pub(super) struct Connection(Socket);
+pub(super) struct UnixConnection(Socket);
 
-impl Connection {
+impl UnixConnection {
     /// Connects to the process that has a name. Each call of the connection takes at most `limit`.
     pub(super) fn connect(name: &str, limit: Duration) -> io::Result<Self> {
         let socket = Socket::new(Domain::UNIX, Type::SEQPACKET, None)?;
         socket.set_write_timeout(Some(limit))?;
         socket.set_read_timeout(Some(limit))?;
         socket.connect(&address(name)?)?;
-        Ok(Connection(socket))
+        Ok(UnixConnection(socket))
     }
 
     /// The process at the other end.
@@ -108,7 +108,7 @@ impl Connection {
     }
 }
 
-impl AsFd for Connection {
+impl AsFd for UnixConnection {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -145,9 +145,9 @@ mod tests {
     #[test]
     fn packets_and_descriptors_arrive_whole_and_the_end_is_seen() {
         let name = format!("braid-test-{}-a", std::process::id());
-        let listener = Listener::bind(&name).unwrap();
-        assert_eq!(Listener::bind(&name).unwrap_err().kind(), io::ErrorKind::AddrInUse);
-        let a = Connection::connect(&name, LIMIT).unwrap();
+        let listener = NameListener::bind(&name).unwrap();
+        assert_eq!(NameListener::bind(&name).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        let a = UnixConnection::connect(&name, LIMIT).unwrap();
         let b = listener.accept().unwrap();
         let here = Process { pid: std::process::id() as i32, uid: nix::unistd::geteuid().as_raw() };
         assert_eq!([a.peer().unwrap(), b.peer().unwrap()], [here; 2]);
@@ -165,6 +165,6 @@ mod tests {
         drop(a);
         assert_eq!(b.recv(&mut bytes).unwrap().0, 0);
         drop(listener);
-        Listener::bind(&name).unwrap();
+        NameListener::bind(&name).unwrap();
     }
 }

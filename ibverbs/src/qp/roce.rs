@@ -102,7 +102,7 @@ impl QueuePair {
         let mut remote = RoceRemote::new(gid, QpId::new(number));
         remote.own_qp = Some(QpId::new(self.number));
         (remote.recv_psn, remote.send_psn) = (given.rq_psn, given.sq_psn);
-        remote.mtu = RoceMtu::from_bytes(128 << given.path_mtu);
+        remote.mtu = RoceMtu::from_code(given.path_mtu);
         remote.max_rd_atomic = given.max_rd_atomic;
         remote.ack_timeout = match given.timeout & 31 {
             0 => Duration::MAX,

@@ -40,6 +40,17 @@ impl RoceMtu {
         Self::ALL.into_iter().find(|mtu| mtu.bytes() == bytes)
     }
 
+    /// Returns the size of a code of `enum ibv_mtu`, as verbs and CM messages have it: 1 to 5.
+    /// `None`: there is no such code.
+    pub fn from_code(code: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|mtu| mtu.code() == code)
+    }
+
+    /// Returns the code of the size, see [`RoceMtu::from_code`].
+    pub const fn code(self) -> u32 {
+        self.bytes().ilog2() - 7
+    }
+
     /// Returns the largest size whose datagrams have at most `datagram` bytes. `None`: not even the
     /// smallest fits.
     pub fn within(datagram: usize) -> Option<Self> {
@@ -76,4 +87,19 @@ pub struct RcRemote {
     pub window: u16,
     /// DCQCN. `None`: only the window limits this end, and its packets leave without ECN.
     pub dcqcn: Option<ReactionPointConfig>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_those_of_verbs() {
+        let sizes: Vec<_> =
+            (0..8).map(|code| RoceMtu::from_code(code).map(RoceMtu::bytes)).collect();
+        let known = [256, 512, 1024, 2048, 4096].map(Some);
+        assert_eq!(sizes, [&[None][..], &known, &[None; 2]].concat());
+        assert!(RoceMtu::ALL.iter().all(|mtu| RoceMtu::from_code(mtu.code()) == Some(*mtu)));
+        assert_eq!(RoceMtu::from_code(u32::MAX), None);
+    }
 }

@@ -15,7 +15,7 @@ use super::super::options::RoceTerms;
 use super::super::purpose::Purpose;
 use super::super::requesting::{Failed, NOBODY_LISTENS, failed};
 use super::gsi::{ConnectionEvents, Gsi, OpenError, Owner, RoceLink};
-use super::messages::{self, REQUEST_DATA, code_of, of_reply, rejection};
+use super::messages::{self, REQUEST_DATA, of_reply, rejection};
 use crate::errno::Errno;
 use crate::peer::Peer;
 
@@ -34,7 +34,7 @@ pub(in crate::cm) fn connect(
     let (gsi, port) = open((from, to), is_needed)?;
     let options = *shared.options();
     let mut terms = RoceTerms {
-        mtu: code_of(port.mtu),
+        mtu: port.mtu.code(),
         recv_psn: random_psn().map_err(|errno| failed(errno.0))?,
         send_psn: 0,
         ack_timeout: options.ack_timeout.unwrap_or(ACK_TIMEOUT),

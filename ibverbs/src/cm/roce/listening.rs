@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Weak};
 
+use braid::RoceMtu;
 use braid_wire::{CmLookup, CmLookupStatus, CmRejectReason, CmRequest, DEFAULT_PORT, IpCmHeader};
 
 use super::super::addresses::to_c;
@@ -14,7 +15,7 @@ use super::super::options::RoceTerms;
 use super::super::port_space::PortSpace;
 use super::connecting::{random_psn, weak};
 use super::gsi::{Gsi, Owner, RequestEvents, RoceLink, RoceService};
-use super::messages::{mtu_of, of_lookup, of_request};
+use super::messages::{of_lookup, of_request};
 use crate::device;
 use crate::errno::Errno;
 use crate::gid;
@@ -94,7 +95,7 @@ impl RequestEvents for RoceListener {
     fn on_request(&self, link: &RoceLink, peer: IpAddr, request: &CmRequest) {
         let called = IpAddr::V6(request.path.remote).to_canonical();
         let route = link.gsi.running.engine.roce_port(SocketAddr::new(peer, DEFAULT_PORT));
-        match (route, mtu_of(request.path.mtu)) {
+        match (route, RoceMtu::from_code(request.path.mtu.into())) {
             (Ok(route), _) if route.gid != called => link.refuse(CmRejectReason::INVALID_GID),
             (Ok(route), Some(mtu)) if mtu <= route.mtu => {
                 if accept_request(self, link, (peer, called), request).is_none() {

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::net::{IpAddr, SocketAddr};
 
-use braid::{QpId, RoceMtu};
+use braid::QpId;
 use braid_wire::{
     CmCounts, CmLookup, CmLookupAnswer, CmLookupStatus, CmPath, CmQueuePair, CmRejectReason,
     CmReply, CmRequest, CmTimeouts, IpCmHeader,
@@ -20,8 +20,6 @@ pub(super) const REQUEST_DATA: usize = CmRequest::PRIVATE - IpCmHeader::LEN;
 /// Time-outs of the exchange, as the kernel asks for: 4.3 s and 15 retries.
 const TIMEOUTS: CmTimeouts = CmTimeouts { remote: 20, local: 20, retries: 15 };
 const HOP_LIMIT: u8 = 64;
-/// The path MTU of code 1 is 256 bytes.
-const MTU_UNIT: u32 = 128;
 
 /// Makes a request. `None`: the program's private data is longer than a request can carry.
 pub(super) fn request(
@@ -109,16 +107,6 @@ pub(super) fn rejection(reason: CmRejectReason, data: &[u8]) -> (c_int, CmMessag
     };
     let message = of_peer(MessageKind::Reject, (IpAddr::from([0; 4]), &nobody), &none);
     (c_int::from(reason.0), CmMessage { private_data: data.to_vec(), ..message })
-}
-
-/// The path MTU of a code. `None`: there is none.
-pub(super) fn mtu_of(code: u8) -> Option<RoceMtu> {
-    RoceMtu::from_bytes(MTU_UNIT << code.min(7))
-}
-
-/// The code of a path MTU, as in `enum ibv_mtu`.
-pub(super) fn code_of(mtu: RoceMtu) -> u32 {
-    (mtu.bytes() / MTU_UNIT).ilog2()
 }
 
 fn of_peer(
