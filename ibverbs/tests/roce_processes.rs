@@ -78,7 +78,10 @@ fn pattern(message: usize, role: u32) -> Vec<u8> {
 fn exchange(input: &mut impl BufRead, output: &mut impl Write, role: u32) {
     let mut side = Side::open();
     for index in [0, 1] {
-        let Some(gid) = side.gid_at(index) else { break };
+        let Some(gid) = side.gid_at(index) else {
+            let has_ipv6 = fs::read("/proc/net/if_inet6").is_ok_and(|list| !list.is_empty());
+            return assert!(index == 1 && !has_ipv6, "the loopback has a GID of each version");
+        };
         let cq = side.cq(64);
         let qp = side.qp(cq, IBV_QPT_RC, 8, 8);
         to_init(qp);
