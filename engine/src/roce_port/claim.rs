@@ -22,7 +22,8 @@ const CLAIM_LEN: usize = 9;
 
 const JOIN: u8 = 1;
 const CLAIM: u8 = 2;
-const RELEASE: u8 = 3;
+const KEEP: u8 = 3;
+const RELEASE: u8 = 4;
 
 /// A packet to the process that reads the port.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,6 +32,8 @@ pub(super) enum Request {
     Join,
     /// Takes destinations, all or none. The answer is a [`Reply`].
     Claim(Vec<Claim>),
+    /// As `Claim`, of a process that had them when the former reader ended.
+    Keep(Vec<Claim>),
     /// Gives destinations back. No answer.
     Release(Vec<Claim>),
 }
@@ -50,6 +53,7 @@ impl Request {
         let (kind, claims) = match self {
             Request::Join => (JOIN, &[][..]),
             Request::Claim(claims) => (CLAIM, &claims[..]),
+            Request::Keep(claims) => (KEEP, &claims[..]),
             Request::Release(claims) => (RELEASE, &claims[..]),
         };
         let mut bytes = vec![kind, VERSION];
@@ -72,6 +76,7 @@ impl Request {
         match *kind {
             JOIN if claims.is_empty() => Some(Request::Join),
             CLAIM => Some(Request::Claim(claims)),
+            KEEP => Some(Request::Keep(claims)),
             RELEASE => Some(Request::Release(claims)),
             _ => None,
         }
@@ -102,7 +107,8 @@ mod tests {
     #[test]
     fn requests_survive_encoding_and_others_are_refused() {
         let claims = vec![Claim::Qp(0xFF_FFFF), Claim::Tag(255), Claim::Service(u64::MAX)];
-        let all = [Request::Join, Request::Claim(claims.clone()), Request::Release(claims)];
+        let kept = Request::Keep(claims.clone());
+        let all = [Request::Join, Request::Claim(claims.clone()), kept, Request::Release(claims)];
         for request in all {
             let bytes = request.encode();
             assert_eq!(Request::decode(&bytes), Some(request));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use super::claim::{MAX_REQUEST, Reply, Request};
+use super::claim::{Claim, MAX_REQUEST, Reply, Request};
 use super::routes::{MemberId, READER};
 use super::share::{Share, own_user};
 use super::unix::{NameListener, UnixConnection};
@@ -97,6 +97,8 @@ struct PortServer<'a> {
 
 struct Member {
     id: MemberId,
+    /// Claims that are answered once the others have claimed what they had.
+    waiting: Vec<Claim>,
     connection: UnixConnection,
 }
 
@@ -120,7 +122,7 @@ impl PortServer<'_> {
                 is_paused = true;
             }
             let mut members = std::mem::take(&mut self.members);
-            members.retain(|member| self.answer(member));
+            members.retain_mut(|member| self.answer(member));
             self.members = members;
         }
     }
@@ -133,6 +135,8 @@ impl PortServer<'_> {
                 return timeout(left);
             }
             self.share.read();
+            // Claims that wait are answered now.
+            return PollTimeout::ZERO;
         }
         if is_paused { timeout(NO_DESCRIPTOR) } else { PollTimeout::NONE }
     }
@@ -146,7 +150,8 @@ impl PortServer<'_> {
                 Err(error) => return Err(error),
             };
             if connection.peer()?.uid == own_user() {
-                self.members.push(Member { id: MemberId(self.next), connection });
+                let id = MemberId(self.next);
+                self.members.push(Member { id, waiting: Vec::new(), connection });
                 self.next += 1;
             }
         }
@@ -154,7 +159,7 @@ impl PortServer<'_> {
     }
 
     /// Answers a process. Returns false, and removes it, at its end.
-    fn answer(&self, member: &Member) -> bool {
+    fn answer(&self, member: &mut Member) -> bool {
         let mut bytes = vec![0; MAX_REQUEST];
         for _ in 0..TURN {
             match self.answer_one(member, &mut bytes) {
@@ -169,8 +174,12 @@ impl PortServer<'_> {
         true
     }
 
-    fn answer_one(&self, member: &Member, bytes: &mut [u8]) -> io::Result<()> {
-        let Member { id, connection } = member;
+    fn answer_one(&self, member: &mut Member, bytes: &mut [u8]) -> io::Result<()> {
+        if !member.waiting.is_empty() && self.share.is_reader() {
+            let claims = std::mem::take(&mut member.waiting);
+            return self.answer_claim(member, &claims);
+        }
+        let Member { id, connection, .. } = &*member;
         let (len, fd) = connection.recv(bytes)?;
         let malformed = || io::Error::from(io::ErrorKind::InvalidData);
         match Request::decode(&bytes[..len]).ok_or_else(malformed)? {
@@ -179,15 +188,21 @@ impl PortServer<'_> {
                 self.share.with_routes(|routes| routes.add(*id, inbox));
                 connection.send(&[Reply::Yes as u8], Some(self.share.socket()))
             }
-            Request::Claim(claims) => {
-                let is_free = self.share.with_routes(|routes| routes.claim(*id, &claims));
-                let reply = if is_free { Reply::Yes } else { Reply::No };
-                connection.send(&[reply as u8], None)
+            Request::Claim(claims) if !self.share.is_reader() => {
+                member.waiting = claims;
+                Ok(())
             }
+            Request::Claim(claims) | Request::Keep(claims) => self.answer_claim(member, &claims),
             Request::Release(claims) => {
                 self.share.with_routes(|routes| routes.release(*id, &claims));
                 Ok(())
             }
         }
+    }
+
+    fn answer_claim(&self, member: &Member, claims: &[Claim]) -> io::Result<()> {
+        let is_free = self.share.with_routes(|routes| routes.claim(member.id, claims));
+        let reply = if is_free { Reply::Yes } else { Reply::No };
+        member.connection.send(&[reply as u8], None)
     }
 }

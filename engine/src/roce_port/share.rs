@@ -135,9 +135,10 @@ impl Share {
         loop {
             let ShareState { role, routes, .. } = &mut *state;
             let answer = match role {
-                Role::Reader => Ok(routes.claim(READER, &[claim])),
-                Role::Member(reader) => ask(reader, vec![claim]),
-                Role::Between => Err(io::ErrorKind::TimedOut.into()),
+                Role::Reader if self.is_reader() => Ok(routes.claim(READER, &[claim])),
+                Role::Member(reader) => ask(reader, &Request::Claim(vec![claim])),
+                // The others first claim what they had.
+                Role::Reader | Role::Between => Err(io::ErrorKind::TimedOut.into()),
             };
             match answer {
                 Ok(is_claimed) => {
@@ -206,7 +207,6 @@ impl Share {
                 state.routes = PortRoutes::default();
                 state.routes.claim(READER, &own);
                 state.role = Role::Reader;
-                self.changed.notify_all();
                 return Ok(Some(listener));
             }
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
@@ -216,7 +216,7 @@ impl Share {
         let (reader, _) = connect(&name(self.local), inbox.as_fd())?;
         let own: Vec<Claim> = state.own.iter().copied().collect();
         for claims in own.chunks(MAX_CLAIMS) {
-            if !ask(&reader, claims.to_vec())? {
+            if !ask(&reader, &Request::Keep(claims.to_vec()))? {
                 let local = self.local;
                 tracing::error!(%local, "queue pairs receive nothing more: their numbers are taken");
             }
@@ -236,6 +236,9 @@ impl Share {
         {
             tracing::error!(local = %self.local, %error, "a sleeping engine misses RoCEv2 packets");
         }
+        // No thread that waits is between its look and its wait.
+        drop(self.state());
+        self.changed.notify_all();
     }
 
     fn state(&self) -> MutexGuard<'_, ShareState> {
@@ -271,8 +274,8 @@ fn connect(name: &str, inbox: BorrowedFd<'_>) -> io::Result<(UnixConnection, Own
 }
 
 /// Claims destinations at the reader.
-fn ask(reader: &UnixConnection, claims: Vec<Claim>) -> io::Result<bool> {
-    reader.send(&Request::Claim(claims).encode(), None)?;
+fn ask(reader: &UnixConnection, request: &Request) -> io::Result<bool> {
+    reader.send(&request.encode(), None)?;
     let mut bytes = [0; 8];
     let (len, _) = reader.recv(&mut bytes)?;
     let reply = Reply::of(&bytes[..len]).ok_or(io::ErrorKind::ConnectionReset)?;
