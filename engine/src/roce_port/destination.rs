@@ -46,6 +46,8 @@ fn of_management(datagram: &[u8]) -> Destination {
         CmBody::Reply(reply) => of_connection(reply.remote_id),
         CmBody::Ready(end) | CmBody::Disconnected(end) => of_connection(end.remote_id),
         CmBody::Disconnect(end) => of_connection(end.remote_id),
+        CmBody::Lookup(lookup) => Destination::Request(Claim::Service(lookup.service)),
+        CmBody::LookupAnswer(answer) => of_connection(answer.request_id),
     }
 }
 

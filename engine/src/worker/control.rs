@@ -155,12 +155,17 @@ impl Worker {
             return Err(RoceError::Wildcard { local });
         }
         // Any address of the engine's IP version shows whether the datapath is fit for it.
-        let receives_at = self.roce_port(SocketAddr::new(local.ip(), port))?.port;
+        let port = self.roce_port(SocketAddr::new(local.ip(), port))?;
         let (first, second) = (local.ip().to_canonical(), self.roce.addrs.second);
-        let queues = Arc::new(open(UdGids { first, second, port: receives_at }));
+        let queues = Arc::new(open(UdGids { first, second, port: port.port }));
         let number = queues.number;
         if self.qps.datagrams.contains_key(&number) {
             return Err(RoceError::Number { number });
+        }
+        if port.port == DEFAULT_PORT {
+            let gids = [Some(first), second].into_iter().flatten();
+            let claimed = gids.map(|gid| self.roce.claim(&RocePort { gid, ..port }, number));
+            claimed.collect::<Result<(), _>>().inspect_err(|_| self.roce.release(number))?;
         }
         self.qps.datagrams.insert(number, queues.clone());
         Ok(queues)
@@ -171,6 +176,7 @@ impl Worker {
         let is_it = |other: &Arc<UdQueues>| Arc::ptr_eq(other, queues);
         if self.qps.datagrams.get(&queues.number).is_some_and(is_it) {
             self.qps.datagrams.remove(&queues.number);
+            self.roce.release(queues.number);
         }
         let mut left = Vec::new();
         self.roce.outgoing.retain(|datagram| {

@@ -13,7 +13,7 @@ use super::world::{HOSTS, PORT, request};
 const SERVICE: u64 = IpCmHeader::datagram_service(PORT);
 
 fn ends() -> [CmManager; 2] {
-    let mut ends = [1, 2].map(|end| CmManager::new([end; 16], end.into()));
+    let mut ends = [1, 2].map(|end| CmManager::new([end; 16], end.into(), end));
     ends[1].listen(SERVICE);
     ends
 }

@@ -19,6 +19,7 @@ fn with(first: u32, config: QpConfig) -> RecvStream {
         max_rd_atomic: 1,
         crc: Crc::Off,
         oversubscription: None,
+        min_rto: Duration::ZERO,
         grants_credit: true,
     };
     RecvStream::new(Stream::Requests, &remote, &config)
