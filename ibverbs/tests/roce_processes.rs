@@ -14,7 +14,7 @@ use self::loopback::*;
 /// The variable that makes this process the first or the second one, in a network of its own.
 const ROLE: &str = "BRAID_TEST_ROLE";
 const TEST: &str = "processes_of_one_address_speak_roce_to_each_other";
-/// What a line to the other process begins with. The test harness writes to the same stream.
+/// The beginning of a line to the other process. The test harness writes to the same stream.
 const SAYS: &str = "says ";
 const LEN: usize = 40_000;
 const MESSAGES: usize = 20;
