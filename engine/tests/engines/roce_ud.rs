@@ -8,7 +8,7 @@ use braid::{
     PostError, Progress, QpId, RoceDatagram, RoceError, RoceUd, RoceUdOptions, SharedReceiveQueue,
     Status, Work, wr,
 };
-use braid_wire::{IcrcEnds, UdHeader, network_header_ends};
+use braid_wire::{DEFAULT_PORT, IcrcEnds, UdHeader, network_header_ends};
 
 use crate::pair::{PATIENCE, local};
 
@@ -18,6 +18,8 @@ const HEADER: usize = 40;
 /// An engine with a queue pair of the UD service.
 struct End {
     engine: Engine,
+    /// The address at which it receives datagrams.
+    addr: SocketAddr,
     cq: CompletionQueue,
     srq: SharedReceiveQueue,
     memory: MemoryRegion,
@@ -27,12 +29,19 @@ struct End {
 impl End {
     fn new(config: &EngineConfig, number: u32) -> Self {
         let engine = Engine::new(config.clone()).unwrap();
+        let port = engine.local_addr().port();
+        Self::open(engine, port, number).unwrap()
+    }
+
+    /// Opens the queue pair at a port of the engine's address.
+    fn open(engine: Engine, port: u16, number: u32) -> Result<Self, RoceError> {
         let (pd, cq) = (engine.alloc_pd(), engine.create_cq(64).unwrap());
         let srq = pd.create_srq(16, 2).unwrap();
         let memory = pd.alloc_mr(1 << 16, Access::LOCAL_WRITE).unwrap();
         let options = RoceUdOptions::new(QpId::new(number), KEY, &cq, &srq);
-        let qp = engine.roce_ud(engine.local_addr().port(), &options).unwrap();
-        End { engine, cq, srq, memory, qp }
+        let qp = engine.roce_ud(port, &options)?;
+        let addr = SocketAddr::new(engine.local_addr().ip(), port);
+        Ok(End { engine, addr, cq, srq, memory, qp })
     }
 
     fn post(&self, id: u64, len: usize) {
@@ -41,7 +50,7 @@ impl End {
     }
 
     fn send(&self, id: u64, to: &End, q_key: u32, payload: &[u8]) {
-        let address = self.qp.address(to.engine.local_addr()).unwrap();
+        let address = self.qp.address(to.addr).unwrap();
         let mut datagram = RoceDatagram::new(id, to.qp.number(), q_key);
         datagram.imm = Some(id as u32);
         self.qp.send(&datagram, &address, payload).unwrap();
@@ -105,6 +114,36 @@ fn datagrams_arrive_behind_the_header_of_their_packet() {
         let to = a.qp.address(b.engine.local_addr()).unwrap();
         let long = a.qp.send(&RoceDatagram::new(9, b.qp.number(), KEY), &to, &[0; 4097]);
         assert_eq!(long, Err(PostError::TooLong { len: 4097 }));
+    }
+}
+
+/// Engines of one address, as the processes of a host have them.
+#[test]
+fn datagrams_of_a_shared_port_reach_the_engine_that_has_the_number() {
+    let engine = |host: u8| {
+        Engine::new(EngineConfig { bind: ([127, 0, 92, host], 0).into(), ..local() }).unwrap()
+    };
+    let open = |host, number| End::open(engine(host), DEFAULT_PORT, number);
+    let (mut first, second) = (open(1, 0x11).unwrap(), open(1, 0x22).unwrap());
+    let peer = open(2, 0x11).unwrap();
+    for id in 0..4 {
+        for end in [&first, &second] {
+            end.post(id, 100);
+            peer.send(id, end, KEY, &[end.qp.number().get() as u8; 5]);
+            let done = end.next();
+            assert_eq!((done.wr_id, done.qp), (id, end.qp.number()));
+            assert_eq!(end.bytes(id, 45)[40..], [end.qp.number().get() as u8; 5]);
+            peer.post(id, 100);
+            end.send(id, &peer, KEY, b"back");
+            assert_eq!(peer.next().source, end.qp.number());
+        }
+        if id == 1 {
+            // The number is taken, and free when its engine has ended.
+            let taken = open(1, 0x11).err();
+            assert!(matches!(taken, Some(RoceError::Number { .. })), "{taken:?}");
+            drop(first);
+            first = open(1, 0x11).unwrap();
+        }
     }
 }
 
