@@ -134,8 +134,8 @@ impl CipherKey {
         tag.as_ref().try_into().expect("the tag of all of these has 16 bytes")
     }
 
-    /// Encrypts `text` in place, and after it `extra` into the beginning of `room`, whose last bytes
-    /// take the tag. Otherwise like [`CipherKey::seal`].
+    /// Encrypts `text` in place, and after it `extra` into the beginning of `room`, whose last
+    /// bytes take the tag. Otherwise like [`CipherKey::seal`].
     ///
     /// # Panics
     /// If `room` is not [`TAG_LEN`] bytes longer than `extra`, or both texts together are longer

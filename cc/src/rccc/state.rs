@@ -9,10 +9,9 @@ use crate::{AckSample, Controller, CreditTerms, Metrics, Subflow};
 /// Bytes in flight at most, in bandwidth-delay products. Credit that comes while a queue delays
 /// acknowledgements can be used, and a queue elsewhere than at the receiver's link stays bounded.
 const MAX_PRODUCTS: f64 = 1.5;
-/// Bandwidth-delay product at least, in packets: a grant of the receiver.
-const LEAST_PACKETS: f64 = 4.0;
-/// The same before the first round trip is known (RFC 6928).
-const START_PACKETS: f64 = 10.0;
+/// Bandwidth-delay product at least, and before the first round trip is known, in packets
+/// (RFC 6928). With fewer, the hosts' own delays would leave a slow link idle.
+const LEAST_PACKETS: f64 = 10.0;
 /// Minimum of a measured round trip, because the hosts' own delays vary by tens of microseconds.
 const LEAST_MEASURED: Duration = Duration::from_micros(50);
 
@@ -41,7 +40,7 @@ impl Rccc {
     /// The bandwidth-delay product in bytes.
     fn product(&self) -> f64 {
         let least = self.packet * LEAST_PACKETS;
-        let Some(rtt) = self.base_rtt.get() else { return self.packet * START_PACKETS };
+        let Some(rtt) = self.base_rtt.get() else { return least };
         let rtt = self.config.network_rtt.unwrap_or(rtt.max(LEAST_MEASURED));
         (self.config.line_bits_per_second as f64 / 8.0 * rtt.as_secs_f64()).max(least)
     }

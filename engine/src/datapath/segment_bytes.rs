@@ -23,8 +23,8 @@ pub(crate) fn is_staged(header: &DataHeader, payload: Readable<'_>, crc: Crc) ->
     is_short || (crc == Crc::On && may_change) || payload.pieces().count() > MAX_PIECES
 }
 
-/// Returns a payload that can be encrypted from where it is: it is long, in one piece, and its
-/// owner may not change it before the completion, which holds for all but responses to READs.
+/// Returns a payload that can be encrypted from where it is. It is long and in one piece, and its
+/// owner may not change it before the completion. That excludes responses to READs.
 #[inline]
 pub(crate) fn plaintext<'a>(
     header: &DataHeader,

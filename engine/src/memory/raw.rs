@@ -119,8 +119,8 @@ pub(crate) unsafe fn append_from(out: &mut Vec<u8>, from: *const u8, len: usize)
 /// assembly, and what it has encrypted it authenticates from its own output.
 ///
 /// # Safety
-/// The piece must have been checked for reading against a snapshot whose [`Checked`] lives for `'a`.
-/// Its owner may not change it now.
+/// The piece must have been checked for reading against a snapshot whose [`Checked`] lives for
+/// `'a`. Its owner may not change it now.
 pub(crate) unsafe fn plaintext<'a>(piece: Sge) -> &'a [u8] {
     // SAFETY: the caller vouches for the piece.
     unsafe { std::slice::from_raw_parts(address(piece.addr), piece.len as usize) }

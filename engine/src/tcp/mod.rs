@@ -52,8 +52,8 @@ const SEGMENT: u16 = u16::MAX - 7;
 const BATCH: usize = 512 << 10;
 /// The largest number of segments in a batch.
 const BATCH_SEGMENTS: u32 = 64;
-/// Shortest retransmission time-out. Megabytes wait in the sockets of a connection, so a segment is
-/// soon late. It is not lost: the kernel repairs losses. Time-outs only find connections that stall.
+/// Shortest retransmission time-out. Megabytes wait in the sockets of a connection, so a segment
+/// is soon late, but not lost: the kernel repairs losses. Time-outs find connections that stall.
 const MIN_RTO: Duration = Duration::from_millis(20);
 /// Sockets with arrivals that are read in one call.
 const EVENTS: usize = 64;
