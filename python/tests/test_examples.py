@@ -74,11 +74,29 @@ for rank in ranks: rank.join()
 """
 
 
+# A peer of the example of RoCEv2, at another address: both ends have UDP port 4791.
+ROCE = """
+import queue
+far = braid.Engine(bind="127.0.93.2:0")
+far_qp, far_end = far.create_qp(), far.roce_port("127.0.93.1")
+far_board = bytearray(4096)
+far_region = far.register(far_board)
+heard = queue.Queue()
+heard.put(dict(gid=far_end.gid, qp=far_qp.number, psn=9, mtu=far_end.mtu,
+               address=far_region.address, rkey=far_region.rkey))
+def tell(near):
+    far_qp.connect_roce(near["gid"], near["qp"], send_psn=9, recv_psn=near["psn"], mtu=near["mtu"])
+write_hello(braid.Engine(bind="127.0.93.1:0"), "127.0.93.2", tell, heard.get)
+assert far_board[:5] == b"hello"
+far_region.close()
+"""
+
+
 @pytest.mark.parametrize("page", [PAGE, README], ids=lambda page: page.name)
 def test_examples_of_the_pages(page: Path) -> None:
     """Each block runs after those before it, with a server in place of the documentation's."""
     programs = blocks(page)
     assert programs
-    text = SERVER + "\n".join(programs) + (GROUP if page == PAGE else "")
+    text = SERVER + "\n".join(programs) + (ROCE + GROUP if page == PAGE else "")
     text = text.replace('"192.0.2.1:4791"', "_server.address")
     run("-c", text)
