@@ -24,8 +24,6 @@ pub(super) enum Provider {
     Rxe,
     /// Braid's libibverbs, over UDP, with or without a CRC.
     DropIn { crc: &'static str },
-    /// Braid's libibverbs, which speaks plain RoCEv2. It needs the port that rxe has in the kernel.
-    Roce,
 }
 
 impl Provider {
@@ -34,7 +32,6 @@ impl Provider {
         match self {
             Provider::Rxe => line.to_owned(),
             Provider::DropIn { crc } => format!("BRAID_CRC={crc} braid-run --quiet {line}"),
-            Provider::Roce => format!("BRAID_ROCE=always braid-run --quiet {line}"),
         }
     }
 
@@ -42,21 +39,22 @@ impl Provider {
     pub(super) fn device(self, link: u16) -> String {
         match self {
             Provider::Rxe => format!("rxe{link}"),
-            Provider::DropIn { .. } | Provider::Roce => format!("braid{link}"),
+            Provider::DropIn { .. } => format!("braid{link}"),
         }
     }
 
-    /// The index of the GID of a device's IPv4 address.
-    fn ipv4_gid(self) -> u8 {
-        u8::from(self == Provider::Rxe)
+    /// Whether a failure says nothing of Braid: perftest's clock, and a transfer of rxe's that
+    /// never ends, which was seen. Trying again is all that helps.
+    fn is_not_to_blame(self, failure: &Failure) -> bool {
+        let said = failure.to_string();
+        said.contains(CLOCK_TROUBLE) || self == Provider::Rxe && said.contains(HUNG)
     }
 }
 
 /// One of perftest's programs with its arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Perftest {
-    /// The libraries in machines a and b. The server is in b.
-    pub(super) providers: [Provider; 2],
+    pub(super) provider: Provider,
     pub(super) program: &'static str,
     /// `RC`, `UC` or `UD`.
     pub(super) service: &'static str,
@@ -83,7 +81,7 @@ impl Perftest {
         let mut result = self.attempt(pair, link);
         for _ in 1..ATTEMPTS {
             match &result {
-                Err(failure) if self.is_not_to_blame(failure) => {
+                Err(failure) if self.provider.is_not_to_blame(failure) => {
                     eprintln!("again: {failure}");
                     result = self.attempt(pair, link);
                 }
@@ -95,33 +93,14 @@ impl Perftest {
 
     fn attempt(self, pair: &Machines, link: u16) -> Result<Figure, Failure> {
         let port = PORT + link;
-        let [own, theirs] = self.commands(link, port);
+        let line = format!("{} -d {} -p {port}", self.line(), self.provider.device(link));
+        let command = self.provider.start(&line);
         let host = if link == 0 { B } else { B1 };
-        let client = format!("{own} {host}");
-        let [text, _] = server::serve(pair, &theirs, Port::Tcp(port), &client, LIMIT)?;
+        let client = format!("{command} {host}");
+        let [text, _] = server::serve(pair, &command, Port::Tcp(port), &client, LIMIT)?;
         self.parse(&text).ok_or_else(|| {
             Failure::new(format!("a: `{client}` printed no row of results:\n{text}"))
         })
-    }
-
-    /// The commands of both machines. RoCEv2 needs GIDs of one IP version, and a table of GIDs
-    /// begins with another one in rxe.
-    fn commands(self, link: u16, port: u16) -> [String; 2] {
-        let names_gid = self.providers.contains(&Provider::Roce);
-        self.providers.map(|provider| {
-            let gid = format!(" -F -x {}", provider.ipv4_gid());
-            let gid = if names_gid { gid.as_str() } else { "" };
-            let device = provider.device(link);
-            provider.start(&format!("{} -d {device} -p {port}{gid}", self.line()))
-        })
-    }
-
-    /// Whether a failure says nothing of Braid: perftest's clock, and a transfer of rxe's that
-    /// never ends, which was seen. Trying again is all that helps.
-    fn is_not_to_blame(self, failure: &Failure) -> bool {
-        let said = failure.to_string();
-        let is_rxe = self.providers == [Provider::Rxe; 2];
-        said.contains(CLOCK_TROUBLE) || is_rxe && said.contains(HUNG)
     }
 
     /// As it is typed, without a device and what starts it.
@@ -186,7 +165,7 @@ mod tests {
     use super::*;
 
     const WRITE: Perftest = Perftest {
-        providers: [Provider::Rxe; 2],
+        provider: Provider::Rxe,
         program: "ib_write_bw",
         service: "RC",
         size: 65536,
@@ -206,10 +185,7 @@ mod tests {
 
     #[test]
     fn rxe_is_tried_again_where_it_hangs_and_the_drop_in_is_not() {
-        let again = |provider: Provider, said: &str| {
-            let test = Perftest { providers: [provider; 2], ..WRITE };
-            test.is_not_to_blame(&Failure::new(said))
-        };
+        let again = |provider: Provider, said: &str| provider.is_not_to_blame(&Failure::new(said));
         let drop_in = Provider::DropIn { crc: "on" };
         assert!(again(Provider::Rxe, "Can't produce a report") && again(drop_in, CLOCK_TROUBLE));
         let hung = "a: `ib_write_bw 10.77.0.2` hung: killed after 40 s";
@@ -226,15 +202,6 @@ mod tests {
         let drop_in = Provider::DropIn { crc: "off" };
         assert_eq!(drop_in.device(1), "braid1");
         assert_eq!(drop_in.start("x -n 1"), "BRAID_CRC=off braid-run --quiet x -n 1");
-    }
-
-    #[test]
-    fn ends_of_rocev2_name_gids_of_one_version() {
-        let test = Perftest { providers: [Provider::Roce, Provider::Rxe], ..WRITE };
-        let line = "ib_write_bw -c RC -s 65536 -n 300";
-        let own = format!("BRAID_ROCE=always braid-run --quiet {line} -d braid0 -p 7 -F -x 0");
-        assert_eq!(test.commands(0, 7), [own, format!("{line} -d rxe0 -p 7 -F -x 1")]);
-        assert_eq!(WRITE.commands(1, 7), [(); 2].map(|()| format!("{line} -d rxe1 -p 7")));
     }
 
     #[test]

@@ -7,7 +7,6 @@ use braid_lab::median;
 use super::braid::{Datapath, Run};
 use super::pair::Machines;
 use super::perftest::{Figure, Perftest, Provider};
-use super::roce;
 use super::trouble::Trouble;
 use crate::Failure;
 
@@ -28,32 +27,16 @@ struct Contestant {
 /// The link between the machines, with its faults.
 struct Over {
     link: u16,
-    stage: Stage,
-}
-
-/// The state of the machines: contestants of one stage are measured without a change of it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Stage {
     trouble: Trouble,
-    /// Whether machines a and b have rxe, and not its port free.
-    rxe: [bool; 2],
 }
-
-const CLEAN: Stage = Stage { trouble: Trouble::Clean, rxe: [true; 2] };
-const IDLE: Stage = Stage { trouble: Trouble::Idle, ..CLEAN };
-const LOSS: Stage = Stage { trouble: Trouble::Loss, ..CLEAN };
-const NOT_IN_A: Stage = Stage { rxe: [false, true], ..CLEAN };
-const NOT_IN_B: Stage = Stage { rxe: [true, false], ..CLEAN };
-const NOWHERE: Stage = Stage { rxe: [false; 2], ..CLEAN };
-const STAGES: [Stage; 6] = [CLEAN, IDLE, LOSS, NOT_IN_A, NOWHERE, NOT_IN_B];
 
 /// Its devices offer nothing: every packet costs all there is to it.
-const CABLE: Over = Over { link: 0, stage: CLEAN };
+const CABLE: Over = Over { link: 0, trouble: Trouble::Clean };
 /// With all that loses packets on it, but it loses none.
-const LOSSLESS: Over = Over { link: 0, stage: IDLE };
-const LOSSY: Over = Over { link: 0, stage: LOSS };
+const LOSSLESS: Over = Over { link: 0, trouble: Trouble::Idle };
+const LOSSY: Over = Over { link: 0, trouble: Trouble::Loss };
 /// Its devices offer checksums and scatter-gather, so that there is GSO.
-const BRIDGE: Over = Over { link: 1, stage: CLEAN };
+const BRIDGE: Over = Over { link: 1, trouble: Trouble::Clean };
 
 enum Measured {
     Perftest(Perftest),
@@ -104,18 +87,19 @@ impl Rounds {
 pub(super) fn measure(pair: &Machines, rounds: Rounds) -> Result<Results, Failure> {
     let contestants = contestants();
     let mut figures: Vec<Vec<f64>> = contestants.iter().map(|_| Vec::new()).collect();
-    let (mut longest, mut done, mut now) = (Duration::ZERO, 0, CLEAN);
+    let mut longest = Duration::ZERO;
+    let mut done = 0;
     while rounds.go_on(done, longest) {
         let start = Instant::now();
-        for stage in STAGES {
-            stage.enter(&mut now, pair)?;
+        for trouble in [Trouble::Clean, Trouble::Idle, Trouble::Loss] {
+            trouble.set(pair)?;
             for (contestant, figures) in contestants.iter().zip(&mut figures) {
-                if contestant.over.stage == stage {
+                if contestant.over.trouble == trouble {
                     figures.push(contestant.run(pair)?.value());
                 }
             }
         }
-        CLEAN.enter(&mut now, pair)?;
+        Trouble::Clean.set(pair)?;
         longest = longest.max(start.elapsed());
         done += 1;
     }
@@ -123,22 +107,6 @@ pub(super) fn measure(pair: &Machines, rounds: Rounds) -> Result<Results, Failur
     let figures: Vec<(&str, Vec<f64>)> = names.zip(figures).collect();
     let ratios = wanted().iter().map(|wanted| wanted.judge(&figures)).collect();
     Ok(Results { figures, ratios })
-}
-
-impl Stage {
-    /// Changes the machines from the stage `now` to this one.
-    fn enter(self, now: &mut Stage, pair: &Machines) -> Result<(), Failure> {
-        self.trouble.set(pair)?;
-        for (index, machine) in [&pair.a, &pair.b].into_iter().enumerate() {
-            match (now.rxe[index], self.rxe[index]) {
-                (true, false) => roce::free_port(machine)?,
-                (false, true) => roce::restore_devices(machine)?,
-                _ => {}
-            }
-        }
-        *now = self;
-        Ok(())
-    }
 }
 
 impl Contestant {
@@ -153,19 +121,8 @@ impl Contestant {
 fn contestants() -> Vec<Contestant> {
     let perftest = |name, over, provider, service, size| {
         let iterations = VOLUME / size;
-        let (providers, program) = ([provider; 2], "ib_write_bw");
-        let test = Perftest { providers, program, service, size, iterations };
+        let test = Perftest { provider, program: "ib_write_bw", service, size, iterations };
         Contestant { name, over, program: Measured::Perftest(test) }
-    };
-    // RoCEv2 in userspace, at the ends whose machine has no rxe.
-    let roce = |name, stage: Stage, size| {
-        let providers = stage.rxe.map(|is_rxe| if is_rxe { Provider::Rxe } else { Provider::Roce });
-        let (program, iterations) = match size {
-            8 => ("ib_write_lat", 1000),
-            _ => ("ib_write_bw", VOLUME / size),
-        };
-        let test = Perftest { providers, program, service: "RC", size, iterations };
-        Contestant { name, over: Over { link: 0, stage }, program: Measured::Perftest(test) }
     };
     let rxe = |name, over, service, size| perftest(name, over, Provider::Rxe, service, size);
     let drop_in =
@@ -202,16 +159,6 @@ fn contestants() -> Vec<Contestant> {
         braid("udp crc off 64K loss", LOSSY, Udp, "off", 64 * KIB),
         drop_in("drop-in crc off 64K loss", LOSSY, "off", 64 * KIB),
         braid("verbs 64K loss", LOSSY, Verbs, "off", 64 * KIB),
-        roce("rxe latency [us]", CLEAN, 8),
-        roce("RoCEv2 to rxe 64K", NOT_IN_A, 64 * KIB),
-        roce("RoCEv2 to rxe 1M", NOT_IN_A, MIB),
-        roce("RoCEv2 to rxe latency [us]", NOT_IN_A, 8),
-        roce("RoCEv2 64K", NOWHERE, 64 * KIB),
-        roce("RoCEv2 1M", NOWHERE, MIB),
-        roce("RoCEv2 latency [us]", NOWHERE, 8),
-        roce("rxe to RoCEv2 64K", NOT_IN_B, 64 * KIB),
-        roce("rxe to RoCEv2 1M", NOT_IN_B, MIB),
-        roce("rxe to RoCEv2 latency [us]", NOT_IN_B, 8),
     ]
 }
 
@@ -236,15 +183,6 @@ fn wanted() -> Vec<Wanted> {
         wanted("verbs 64K loss", "rxe RC 64K loss", 2.0),
         wanted("udp crc off 64K loss", "udp crc off 64K netem", 0.8),
         wanted("verbs 64K loss", "verbs 64K netem", 0.8),
-        wanted("RoCEv2 to rxe 64K", "rxe RC 64K", 0.8),
-        wanted("RoCEv2 to rxe 1M", "rxe RC 1M", 0.8),
-        wanted("rxe to RoCEv2 64K", "rxe RC 64K", 0.8),
-        wanted("rxe to RoCEv2 1M", "rxe RC 1M", 0.8),
-        wanted("RoCEv2 64K", "rxe RC 64K", 1.5),
-        wanted("RoCEv2 1M", "rxe RC 1M", 1.5),
-        // A latency of at most 1.2 times rxe's.
-        wanted("rxe latency [us]", "RoCEv2 to rxe latency [us]", 0.83),
-        wanted("rxe latency [us]", "rxe to RoCEv2 latency [us]", 0.83),
     ]
 }
 
