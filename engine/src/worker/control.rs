@@ -162,11 +162,9 @@ impl Worker {
         if self.qps.datagrams.contains_key(&number) {
             return Err(RoceError::Number { number });
         }
-        if port.port == DEFAULT_PORT {
-            let gids = [Some(first), second].into_iter().flatten();
-            let claimed = gids.map(|gid| self.roce.claim(&RocePort { gid, ..port }, number));
-            claimed.collect::<Result<(), _>>().inspect_err(|_| self.roce.release(number))?;
-        }
+        let mut gids = [Some(first), second].into_iter().flatten();
+        gids.try_for_each(|gid| self.roce.claim(&RocePort { gid, ..port }, number))
+            .inspect_err(|_| self.roce.release(number))?;
         self.qps.datagrams.insert(number, queues.clone());
         Ok(queues)
     }
@@ -227,9 +225,7 @@ impl Worker {
         }
         pair.local.traffic_class = entry.shared.traffic_class();
         pair.local.ip = Some(port.gid);
-        if port.port == DEFAULT_PORT {
-            self.roce.claim(&port, remote.own_qp.unwrap_or(id))?;
-        }
+        self.roce.claim(&port, remote.own_qp.unwrap_or(id))?;
         let place = std::mem::replace(&mut entry.place, QpLocation::vacant());
         let QpLocation::Unbound(qp) = place else { return Err(not_now) };
         match RoceQp::connect(*qp, remote, (&port, mtu), pair) {

@@ -103,8 +103,11 @@ impl RoceMembers {
     }
 
     /// Claims the number by which a peer knows a queue pair, so that no other process of the port
-    /// has it.
+    /// has it. Only the port of RoCEv2 has other processes.
     pub(super) fn claim(&self, port: &RocePort, number: QpId) -> Result<(), RoceError> {
+        if port.port != DEFAULT_PORT {
+            return Ok(());
+        }
         match self.addrs.ports.claim(port.gid, Claim::Qp(number.get())) {
             Ok(true) => Ok(()),
             Ok(false) => Err(RoceError::Number { number }),
