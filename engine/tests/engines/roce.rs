@@ -31,7 +31,8 @@ fn connect(sides: [Side; 2], mtu: Option<RoceMtu>) -> Pair {
     Pair { a, b, remote }
 }
 
-fn configs() -> impl Iterator<Item = EngineConfig> {
+/// Loopback addresses of both IP versions, with both kinds of progress.
+pub(crate) fn configs() -> impl Iterator<Item = EngineConfig> {
     let loopback = ["127.0.0.1:0", "[::1]:0"].into_iter();
     loopback.flat_map(|bind| {
         let bind = bind.parse().unwrap();

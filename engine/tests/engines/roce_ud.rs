@@ -1,7 +1,7 @@
 //! Datagrams over plain RoCEv2 between engines, and from sockets that send anything.
 
 use std::net::{SocketAddr, UdpSocket};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use braid::{
     Access, Completion, CompletionQueue, Engine, EngineConfig, EngineCounters, MemoryRegion,
@@ -11,6 +11,7 @@ use braid::{
 use braid_wire::{DEFAULT_PORT, IcrcEnds, UdHeader, network_header_ends};
 
 use crate::pair::{PATIENCE, local};
+use crate::roce::configs;
 
 const KEY: u32 = 0x1234_5678;
 const HEADER: usize = 40;
@@ -76,18 +77,6 @@ impl End {
         self.memory.read_at(8192 * id as usize, &mut bytes).unwrap();
         bytes
     }
-}
-
-fn configs() -> impl Iterator<Item = EngineConfig> {
-    ["127.0.0.1:0", "[::1]:0"].into_iter().flat_map(|bind| {
-        let bind = bind.parse().unwrap();
-        [Progress::Threads(1), Progress::Application].map(|progress| EngineConfig {
-            bind,
-            progress,
-            linger: Duration::ZERO,
-            ..local()
-        })
-    })
 }
 
 #[test]
