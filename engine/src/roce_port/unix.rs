@@ -103,7 +103,7 @@ impl UnixConnection {
 
     /// Ends the connection for both processes.
     pub(super) fn shut_down(&self) {
-        // It has ended already if this fails.
+        // A connection for which this fails has ended already.
         let _ = self.0.shutdown(std::net::Shutdown::Both);
     }
 }
