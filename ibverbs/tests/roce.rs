@@ -2,11 +2,12 @@
 //! engine at UDP port 4791, which the library cannot tell from an RNIC.
 
 mod loopback;
+mod own_network;
 
+use std::mem;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::process::Command;
 use std::time::{Duration, Instant};
-use std::{env, mem};
 
 use braid::{
     Access, CompletionQueue, Engine, EngineConfig, MemoryRegion, QpId, QpOptions, QpState,
@@ -16,35 +17,12 @@ use braid_ibverbs::*;
 use braid_verbs::abi::*;
 
 use self::loopback::*;
+use self::own_network::in_own_network;
 
-/// The variable that makes this process the one in a network of its own.
-const CHILD: &str = "BRAID_TEST_OWN_NETWORK";
 const PATIENCE: Duration = Duration::from_secs(20);
 const LEN: usize = 40_000;
 /// PSNs that wrap soon.
 const PSNS: [u32; 2] = [0xFF_FFFE, 0xFF_FFF8];
-
-/// Runs this test in a network namespace, where nobody else has UDP port 4791. Returns whether this
-/// is the process there.
-fn in_own_network(test: &str) -> bool {
-    if env::var_os(CHILD).is_some() {
-        return true;
-    }
-    let script = "ip link set lo up && exec \"$0\" --exact \"$1\" --nocapture";
-    let mut command = Command::new("unshare");
-    command.args(["--map-root-user", "--net"]);
-    if !command.arg("true").status().is_ok_and(|status| status.success()) {
-        println!("no network namespaces here: not tried");
-        return false;
-    }
-    let mut command = Command::new("unshare");
-    command.args(["--map-root-user", "--net", "sh", "-c", script]);
-    command.arg(env::current_exe().expect("this test")).arg(test).env(CHILD, "1");
-    let output = command.output().expect("it has just started");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stdout));
-    false
-}
 
 /// A peer that speaks RoCEv2.
 struct Peer {
@@ -127,7 +105,7 @@ fn pattern(salt: usize) -> Vec<u8> {
 
 #[test]
 fn every_operation_arrives_in_both_directions() {
-    if in_own_network("every_operation_arrives_in_both_directions") {
+    if in_own_network("every_operation_arrives_in_both_directions", &[]) {
         exchange_everything();
     }
 }
@@ -135,7 +113,7 @@ fn every_operation_arrives_in_both_directions() {
 /// Two engines stand for two other processes. The first reads the port until it ends.
 #[test]
 fn every_operation_arrives_if_another_process_has_the_port() {
-    if !in_own_network("every_operation_arrives_if_another_process_has_the_port") {
+    if !in_own_network("every_operation_arrives_if_another_process_has_the_port", &[]) {
         return;
     }
     let others = [(); 2].map(|()| {
@@ -216,7 +194,7 @@ fn exchange_everything() {
 
 #[test]
 fn errors_have_the_statuses_of_a_nic() {
-    if !in_own_network("errors_have_the_statuses_of_a_nic") {
+    if !in_own_network("errors_have_the_statuses_of_a_nic", &[]) {
         return;
     }
     let side = Side::open();
@@ -251,7 +229,7 @@ fn errors_have_the_statuses_of_a_nic() {
 
 #[test]
 fn refused_connections_leave_the_queue_pair_in_init() {
-    if !in_own_network("refused_connections_leave_the_queue_pair_in_init") {
+    if !in_own_network("refused_connections_leave_the_queue_pair_in_init", &[]) {
         return;
     }
     let side = Side::open();

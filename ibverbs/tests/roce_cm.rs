@@ -2,12 +2,12 @@
 //! rdma_cm. The peer here is an engine at UDP port 4791 with a `CmManager`.
 
 mod loopback;
+mod own_network;
 
 use std::net::{IpAddr, SocketAddr};
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use std::{env, ptr, thread};
+use std::{ptr, thread};
 
 use braid::{
     Access, CompletionQueue, Engine, EngineConfig, MemoryRegion, QpId, QpOptions, QpState,
@@ -23,9 +23,8 @@ use braid_wire::{
 
 use self::loopback::connections::*;
 use self::loopback::*;
+use self::own_network::in_own_network;
 
-/// The variable that makes this process the one in a network of its own.
-const CHILD: &str = "BRAID_TEST_OWN_NETWORK";
 const PATIENCE: Duration = Duration::from_secs(20);
 const PEER: [u8; 4] = [127, 0, 0, 2];
 const OWN: [u8; 4] = [127, 0, 0, 1];
@@ -35,30 +34,6 @@ const OTHER: u16 = 7475;
 const NOBODY: u16 = 7001;
 const PSN: u32 = 0xFF_FFFE;
 const TEXT: &[u8] = b"plain RoCEv2";
-
-/// Runs this test in a network namespace, where nobody else has UDP port 4791. Returns whether this
-/// is the process there.
-fn in_own_network(test: &str, roce: &str) -> bool {
-    if env::var_os(CHILD).is_some() {
-        return true;
-    }
-    let unshare = |last: &[&str]| {
-        let mut command = Command::new("unshare");
-        command.args(["--map-root-user", "--net"]).args(last);
-        command
-    };
-    if !unshare(&["true"]).status().is_ok_and(|status| status.success()) {
-        println!("no network namespaces here: not tried");
-        return false;
-    }
-    let script = "ip link set lo up && exec \"$0\" --exact \"$1\" --nocapture";
-    let mut command = unshare(&["sh", "-c", script]);
-    command.arg(env::current_exe().expect("this test")).arg(test);
-    let output = command.env(CHILD, "1").env("BRAID_ROCE", roce).output().expect("it starts");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stdout));
-    false
-}
 
 /// A peer that speaks RoCEv2 and messages of the communication manager.
 struct Peer {
@@ -223,7 +198,10 @@ unsafe fn exchange(id: *mut rdma_cm_id, cq: *mut ibv_cq) {
 
 #[test]
 fn a_listener_that_is_not_braid_is_found_and_spoken_to() {
-    if !in_own_network("a_listener_that_is_not_braid_is_found_and_spoken_to", "auto") {
+    if !in_own_network(
+        "a_listener_that_is_not_braid_is_found_and_spoken_to",
+        &[("BRAID_ROCE", "auto")],
+    ) {
         return;
     }
     let mut peer = Peer::new();
@@ -314,7 +292,7 @@ fn refuse_beside(stop: &AtomicBool, engine: &Engine) {
 
 #[test]
 fn requests_find_the_process_that_listens() {
-    if !in_own_network("requests_find_the_process_that_listens", "always") {
+    if !in_own_network("requests_find_the_process_that_listens", &[("BRAID_ROCE", "always")]) {
         return;
     }
     let stop = AtomicBool::new(false);
@@ -343,7 +321,7 @@ fn requests_find_the_process_that_listens() {
 
 #[test]
 fn a_listener_accepts_peers_that_are_not_braid() {
-    if in_own_network("a_listener_accepts_peers_that_are_not_braid", "always") {
+    if in_own_network("a_listener_accepts_peers_that_are_not_braid", &[("BRAID_ROCE", "always")]) {
         accept_peers();
     }
 }
@@ -423,7 +401,10 @@ fn found() -> CmLookupAnswer {
 
 #[test]
 fn a_queue_pair_for_datagrams_is_found_at_a_host_that_is_not_braid() {
-    if !in_own_network("a_queue_pair_for_datagrams_is_found_at_a_host_that_is_not_braid", "auto") {
+    if !in_own_network(
+        "a_queue_pair_for_datagrams_is_found_at_a_host_that_is_not_braid",
+        &[("BRAID_ROCE", "auto")],
+    ) {
         return;
     }
     let mut peer = Peer::new();
@@ -484,7 +465,10 @@ fn a_queue_pair_for_datagrams_is_found_at_a_host_that_is_not_braid() {
 
 #[test]
 fn lookups_of_peers_that_are_not_braid_are_answered() {
-    if !in_own_network("lookups_of_peers_that_are_not_braid_are_answered", "always") {
+    if !in_own_network(
+        "lookups_of_peers_that_are_not_braid_are_answered",
+        &[("BRAID_ROCE", "always")],
+    ) {
         return;
     }
     // SAFETY: the calls follow the man pages, with the results of earlier calls.

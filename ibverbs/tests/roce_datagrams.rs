@@ -3,6 +3,7 @@
 //! process on the library.
 
 mod loopback;
+mod own_network;
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -18,9 +19,8 @@ use braid_ibverbs::*;
 use braid_verbs::abi::*;
 
 use self::loopback::*;
+use self::own_network::in_network_of;
 
-/// The variable that makes this process the one in a network of its own.
-const CHILD: &str = "BRAID_TEST_OWN_NETWORK";
 /// The variable of the process that answers.
 const ECHO: &str = "BRAID_TEST_ECHO";
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -28,30 +28,15 @@ const GRH: usize = 40;
 /// The high bit of a Q_Key stands for the queue pair's own.
 const OWN_KEY: u32 = 1 << 31;
 
-/// Runs this test in a network namespace, where nobody else has UDP port 4791. Returns whether this
-/// is the process there. Two interfaces beside the loopback have an address each.
+/// Two interfaces beside the loopback, with an address each.
+const INTERFACES: &str = "ip link add d1 type veth peer name d2 && \
+    for n in 1 2; do ip addr add 10.9.$n.1/24 dev d$n && ip link set d$n up || exit; done; \
+    for n in $(seq 100); do [ $(ip link show up | grep -c 'state UP') = 2 ] && break; \
+    sleep 0.05; done";
+
+/// Runs this test in a network namespace with [`INTERFACES`].
 fn in_own_network(test: &str, variables: &[(&str, &str)]) -> bool {
-    if env::var_os(CHILD).is_some() {
-        return true;
-    }
-    let script = "ip link set lo up && \
-        ip link add d1 type veth peer name d2 && \
-        for n in 1 2; do ip addr add 10.9.$n.1/24 dev d$n && ip link set d$n up || exit; done; \
-        for n in $(seq 100); do [ $(ip link show up | grep -c 'state UP') = 2 ] && break; \
-        sleep 0.05; done; exec \"$0\" --exact \"$1\" --nocapture";
-    let mut command = Command::new("unshare");
-    command.args(["--map-root-user", "--net"]);
-    if !command.arg("true").status().is_ok_and(|status| status.success()) {
-        println!("no network namespaces here: not tried");
-        return false;
-    }
-    let mut command = Command::new("unshare");
-    command.args(["--map-root-user", "--net", "sh", "-c", script]);
-    command.arg(env::current_exe().expect("this test")).arg(test).env(CHILD, "1");
-    let output = command.envs(variables.iter().copied()).output().expect("it has just started");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stdout));
-    false
+    in_network_of(INTERFACES, test, variables)
 }
 
 /// A peer that speaks RoCEv2.

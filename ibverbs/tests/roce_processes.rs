@@ -2,6 +2,7 @@
 //! to each other, over IPv4 and IPv6, and share UDP port 4791.
 
 mod loopback;
+mod own_network;
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -10,6 +11,7 @@ use std::{env, fs};
 use braid_verbs::abi::*;
 
 use self::loopback::*;
+use self::own_network::in_own_network;
 
 /// The variable that makes this process the first or the second one, in a network of its own.
 const ROLE: &str = "BRAID_TEST_ROLE";
@@ -24,26 +26,10 @@ fn processes_of_one_address_speak_roce_to_each_other() {
     match env::var(ROLE).as_deref() {
         Ok("first") => be_first(),
         Ok(_) => exchange(&mut std::io::stdin().lock(), &mut std::io::stdout().lock(), 2),
-        Err(_) => in_own_network(),
+        Err(_) => {
+            in_own_network(TEST, &[(ROLE, "first"), ("BRAID_ROCE", "always")]);
+        }
     }
-}
-
-/// Runs the first process in a network namespace, where nobody else has UDP port 4791.
-fn in_own_network() {
-    let unshare = |args: &[&str]| {
-        let mut command = Command::new("unshare");
-        command.args(["--map-root-user", "--net"]).args(args);
-        command
-    };
-    if !unshare(&["true"]).status().is_ok_and(|status| status.success()) {
-        return println!("no network namespaces here: not tried");
-    }
-    let script = "ip link set lo up && exec \"$0\" --exact \"$1\" --nocapture";
-    let mut command = unshare(&["sh", "-c", script]);
-    command.arg(env::current_exe().expect("this test")).arg(TEST);
-    let output = command.env(ROLE, "first").env("BRAID_ROCE", "always").output().expect("a shell");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stdout));
 }
 
 fn be_first() {
