@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use braid_ibverbs::*;
-use braid_verbs::abi::{IBV_QPS_ERR, IBV_WC_WR_FLUSH_ERR};
+use braid_verbs::abi::{IBV_QP_MIN_RNR_TIMER, IBV_QP_RNR_RETRY, IBV_QPS_ERR, IBV_WC_WR_FLUSH_ERR};
 
 use self::loopback::connections::*;
 use self::loopback::*;
@@ -181,6 +181,37 @@ fn a_request_carries_the_limits_of_its_receiver() {
         rdma_destroy_qp(id);
         assert_eq!((ibv_destroy_cq(cq), rdma_destroy_id(id)), (0, 0));
         assert_eq!((rdma_destroy_id(other), rdma_destroy_id(listener)), (0, 0));
+    }
+}
+
+/// `rdma_connect(3)`: `rnr_retry_count` limits the retries of the other end. A limited end waits as
+/// long as the kernel's connections do.
+#[test]
+fn an_end_retries_as_often_as_the_other_end_allows() {
+    // SAFETY: as above.
+    unsafe {
+        let (server, client) = (rdma_create_event_channel(), rdma_create_event_channel());
+        let (listener, port) = listen(server);
+        let id = resolved(client, port);
+        let cq = with_qp(id);
+        assert_eq!(rdma_connect(id, &mut rdma_conn_param { rnr_retry_count: 7, ..param(b"") }), 0);
+        let other = expect(server, CONNECT_REQUEST).id;
+        let other_cq = with_qp(other);
+        assert_eq!(
+            rdma_accept(other, &mut rdma_conn_param { rnr_retry_count: 5, ..param(b"") }),
+            0
+        );
+        expect(client, ESTABLISHED);
+        expect(server, ESTABLISHED);
+        for (id, retries, timer) in [(id, 5, 12), (other, 7, 0)] {
+            let attr = queried((*id).qp, IBV_QP_RNR_RETRY | IBV_QP_MIN_RNR_TIMER);
+            assert_eq!((attr.rnr_retry, attr.min_rnr_timer), (retries, timer));
+        }
+        for (id, cq) in [(id, cq), (other, other_cq)] {
+            rdma_destroy_qp(id);
+            assert_eq!((ibv_destroy_cq(cq), rdma_destroy_id(id)), (0, 0));
+        }
+        assert_eq!(rdma_destroy_id(listener), 0);
     }
 }
 

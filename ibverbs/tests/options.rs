@@ -10,6 +10,7 @@ use braid_ibverbs::*;
 use braid_verbs::abi::*;
 
 use self::loopback::connections::*;
+use self::loopback::queried;
 
 const TOS: c_int = 0;
 const REUSE_ADDR: c_int = 1;
@@ -85,14 +86,9 @@ fn options_that_are_not_served_are_refused() {
 }
 
 /// The ack timeout and the traffic class of a queue pair.
-unsafe fn service(qp: *mut ibv_qp) -> (u8, u8) {
-    // SAFETY: the queue pair exists, and the structures consist of numbers and pointers.
-    unsafe {
-        let (mut attr, mut init) = (std::mem::zeroed::<ibv_qp_attr>(), std::mem::zeroed());
-        let mask = IBV_QP_TIMEOUT | IBV_QP_AV;
-        assert_eq!(ibv_query_qp(qp, &raw mut attr, mask as c_int, &raw mut init), 0);
-        (attr.timeout, attr.ah_attr.grh.traffic_class)
-    }
+fn service(qp: *mut ibv_qp) -> (u8, u8) {
+    let attr = queried(qp, IBV_QP_TIMEOUT | IBV_QP_AV);
+    (attr.timeout, attr.ah_attr.grh.traffic_class)
 }
 
 #[test]

@@ -19,7 +19,6 @@ use super::synchronous::complete;
 use super::threads::{run, wait_for_end};
 use crate::errno::{self, Errno};
 use crate::messages::Link;
-use crate::peer::Peer;
 
 /// Accepts a connection after `RDMA_CM_EVENT_CONNECT_REQUEST`. The program gets
 /// `RDMA_CM_EVENT_ESTABLISHED` when the other end is ready, or `.._CONNECT_ERROR` or
@@ -39,16 +38,16 @@ pub unsafe extern "C" fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_
         }
         let accept = own_message(object, MessageKind::Accept, param)?;
         let roce = object.shared.connection().answer_roce();
-        if let Some((link, peer)) = roce {
-            let accepted = roce::connecting::accept(&object.shared, &link, &peer, &accept);
+        if let Some(link) = roce {
+            let accepted = roce::connecting::accept(&object.shared, &link, &accept);
             accepted.inspect_err(|_| object.shared.connection().close())?;
             // SAFETY: as above.
             unsafe { complete(id) }?;
             return Ok(0);
         }
-        let (link, peer, reply) = take_request(&object.shared)?;
+        let (link, reply) = take_request(&object.shared)?;
         let shared = object.shared.clone();
-        let protection = begin_accept(&shared, &link, (&peer, reply), &accept)
+        let protection = begin_accept(&shared, &link, reply, &accept)
             .inspect_err(|_| shared.connection().lose(&link))?;
         run("braid-cm", move || finish_accept(&shared, &link, protection))?;
         // SAFETY: as above.
@@ -60,11 +59,11 @@ pub unsafe extern "C" fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_
 fn begin_accept(
     shared: &IdShared,
     link: &Link,
-    (peer, reply): (&Peer, PendingAnswer),
+    reply: PendingAnswer,
     accept: &CmMessage,
 ) -> Result<Protection, Errno> {
     if shared.has_queue_pair() {
-        shared.connect(peer, accept)?;
+        shared.connect()?;
     }
     reply.send(link, accept).map_err(|_| Errno(libc::ECONNRESET))
 }
@@ -102,7 +101,7 @@ pub unsafe extern "C" fn rdma_reject(
         (param.private_data, param.private_data_len) = (private_data, len);
         let reject = own_message(object, MessageKind::Reject, Some(&param))?;
         let roce = object.shared.connection().answer_roce();
-        if let Some((link, _)) = roce {
+        if let Some(link) = roce {
             let rejected = link.reject(&reject.private_data);
             object.shared.connection().close();
             return rejected.map(|()| 0);

@@ -7,13 +7,12 @@ use super::id::IdShared;
 use super::message::CmMessage;
 use crate::errno::Errno;
 use crate::messages::Link;
-use crate::peer::Peer;
 
 /// Takes the request that the program answers.
 ///
 /// # Errors
 /// `EINVAL`: there is no request, or it was answered.
-pub(super) fn take_request(shared: &IdShared) -> Result<(Arc<Link>, Peer, PendingAnswer), Errno> {
+pub(super) fn take_request(shared: &IdShared) -> Result<(Arc<Link>, PendingAnswer), Errno> {
     shared.connection().answer().ok_or(Errno::INVALID)
 }
 
@@ -22,7 +21,7 @@ pub(super) fn take_request(shared: &IdShared) -> Result<(Arc<Link>, Peer, Pendin
 /// # Errors
 /// `EINVAL`: the request was answered. `ECONNRESET`: the other end is gone.
 pub(super) fn answer(shared: &IdShared, message: &CmMessage) -> Result<(), Errno> {
-    let (link, _, reply) = take_request(shared)?;
+    let (link, reply) = take_request(shared)?;
     let given = reply.send(&link, message);
     shared.connection().close();
     given.map(drop).map_err(|_| Errno(libc::ECONNRESET))

@@ -132,13 +132,13 @@ fn finish(
     protection: Protection,
 ) -> Result<(), Failed> {
     let ready = CmMessage { kind: MessageKind::Ready, private_data: Vec::new(), ..request.clone() };
+    shared.wire_up.set_peer(&answer);
     if !shared.has_queue_pair() {
-        shared.wire_up.set_peer(&answer);
         shared.wire_up.defer(protection, ready);
         shared.report(EventKind::ConnectResponse, 0, Some(answer.into()));
         return Ok(());
     }
-    shared.connect(&answer.queue_pair, request).map_err(|errno| failed(errno.0))?;
+    shared.connect().map_err(|errno| failed(errno.0))?;
     protection.send(link, &ready).map_err(broken)?;
     shared.report(EventKind::Established, 0, Some(answer.into()));
     Ok(())

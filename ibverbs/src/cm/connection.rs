@@ -7,7 +7,6 @@ use super::exchange::PendingAnswer;
 use super::roce::gsi::{RoceLink, RoceService};
 use crate::errno::Errno;
 use crate::messages::{Link, Listener, Port};
-use crate::peer::Peer;
 
 /// The link of an identifier, or its listener.
 #[derive(Default)]
@@ -17,10 +16,10 @@ pub(super) enum Connection {
     /// This attempt is on its way to a listener. There is no link to close yet.
     Connecting(Arc<()>),
     /// The other end has asked, and the program has not answered.
-    Requested(Arc<Link>, Peer, PendingAnswer),
+    Requested(Arc<Link>, PendingAnswer),
     Open(Arc<Link>),
     /// As `Requested`, by an end that is not Braid.
-    RoceRequested(RoceLink, Peer),
+    RoceRequested(RoceLink),
     /// As `Open`, to an end that is not Braid.
     Roce(RoceLink),
     /// With the services at which ends that are not Braid are accepted.
@@ -34,7 +33,7 @@ impl Connection {
     pub(super) fn close(&mut self) {
         match self {
             Connection::Requested(link, ..) | Connection::Open(link) => link.close(),
-            Connection::RoceRequested(link, _) | Connection::Roce(link) => link.close(),
+            Connection::RoceRequested(link) | Connection::Roce(link) => link.close(),
             Connection::Listening(listener, _) => listener.close(),
             _ => {}
         }
@@ -63,7 +62,7 @@ impl Connection {
             self,
             Connection::Requested(..)
                 | Connection::Open(_)
-                | Connection::RoceRequested(..)
+                | Connection::RoceRequested(_)
                 | Connection::Roce(_)
                 | Connection::Listening(..)
         ) {
@@ -94,11 +93,11 @@ impl Connection {
     }
 
     /// Takes the request, if one waits, and opens its link.
-    pub(super) fn answer(&mut self) -> Option<(Arc<Link>, Peer, PendingAnswer)> {
+    pub(super) fn answer(&mut self) -> Option<(Arc<Link>, PendingAnswer)> {
         match std::mem::take(self) {
-            Connection::Requested(link, peer, reply) => {
+            Connection::Requested(link, reply) => {
                 *self = Connection::Open(link.clone());
-                Some((link, peer, reply))
+                Some((link, reply))
             }
             other => {
                 *self = other;
@@ -115,11 +114,11 @@ impl Connection {
     }
 
     /// Takes the request of an end that is not Braid, if one waits, as [`Connection::answer`] does.
-    pub(super) fn answer_roce(&mut self) -> Option<(RoceLink, Peer)> {
-        let Connection::RoceRequested(link, peer) = self else { return None };
-        let (link, peer) = (link.clone(), *peer);
+    pub(super) fn answer_roce(&mut self) -> Option<RoceLink> {
+        let Connection::RoceRequested(link) = self else { return None };
+        let link = link.clone();
         *self = Connection::Roce(link.clone());
-        Some((link, peer))
+        Some(link)
     }
 
     /// Returns to the beginning of an attempt, which has failed with an end that is not Braid.

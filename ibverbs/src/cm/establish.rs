@@ -71,12 +71,12 @@ fn step(object: &Id, state: u32) -> Result<Step, Errno> {
         return Ok(queue_pair::to_init());
     }
     let options = *object.shared.options();
-    let (peer, limits) = object.shared.wire_up.agreed().ok_or(Errno::INVALID)?;
+    let terms = object.shared.wire_up.agreed().ok_or(Errno::INVALID)?;
     if state == IBV_QPS_RTS {
-        return Ok(queue_pair::to_rts(limits, options));
+        return Ok(queue_pair::to_rts(&terms, options));
     }
     // SAFETY: the address is resolved, so the device is open.
     let device = unsafe { Context::of(object.base.verbs) }?.open.device;
-    let index = device.gids.towards(&ibv_gid { raw: peer.gid }).ok_or(Errno::INVALID)?;
-    Ok(queue_pair::to_rtr(&peer, limits, options, index as u8))
+    let index = device.gids.towards(&ibv_gid { raw: terms.peer.gid }).ok_or(Errno::INVALID)?;
+    Ok(queue_pair::to_rtr(&terms, options, index as u8))
 }

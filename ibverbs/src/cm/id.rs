@@ -22,7 +22,6 @@ use crate::acknowledgements::Acknowledgements;
 use crate::errno::{self, Errno};
 use crate::gid;
 use crate::messages::Port;
-use crate::peer::Peer;
 use crate::settings::Settings;
 
 /// An identifier, as programs hold it.
@@ -110,11 +109,12 @@ impl IdShared {
     }
 
     /// Moves the queue pair to RTS, towards the one that the other end has named.
-    pub(super) fn connect(&self, peer: &Peer, param: &CmMessage) -> Result<(), Errno> {
+    pub(super) fn connect(&self) -> Result<(), Errno> {
         let held = self.queue_pair();
         let QpHandle(qp) = held.ok_or(Errno(libc::ENOTCONN))?;
         let options = *self.options();
-        queue_pair::connect(qp, peer, param, options)
+        let terms = self.wire_up.agreed().ok_or(Errno::INVALID)?;
+        queue_pair::connect(qp, &terms, options)
     }
 
     /// Moves the queue pair of this number to ERR, unless it is destroyed.

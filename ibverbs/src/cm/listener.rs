@@ -97,7 +97,7 @@ fn take_request(
         object.base.route.addr.dst_addr = to_c(from);
         object.base.route.addr.ibaddr.dgid = gid::of(from.ip());
         object.shared.wire_up.set_peer(&request);
-        *object.shared.connection() = Connection::Requested(link, request.queue_pair, reply);
+        *object.shared.connection() = Connection::Requested(link, reply);
         object.bind_to(local).is_ok() && shared.report_request(id, request)
     });
     if !is_known {

@@ -98,7 +98,7 @@ pub(super) fn accept(object: &mut Id, param: Option<&rdma_conn_param>) -> Result
     }
     let roce = object.shared.connection().answer_roce();
     match roce {
-        Some((link, _)) => {
+        Some(link) => {
             let answered = roce::lookup::answer(&link, &accept);
             object.shared.connection().close();
             answered?;

@@ -25,6 +25,7 @@ pub(super) enum Purpose {
 pub(super) struct ConnectionLimits {
     pub(super) responder_resources: u8,
     pub(super) initiator_depth: u8,
+    /// Limit of the other end's retries after RNR NAKs of this end; 7: none.
     pub(super) rnr_retry_count: u8,
 }
 

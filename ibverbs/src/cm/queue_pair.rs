@@ -5,11 +5,10 @@ use std::mem;
 
 use braid_verbs::abi::*;
 
-use super::message::CmMessage;
 use super::options::Options;
-use super::purpose::{ConnectionLimits, Purpose};
+use super::wire_up::Terms;
 use crate::errno::Errno;
-use crate::peer::Peer;
+use crate::qp::attributes::RETRY_FOR_EVER;
 use crate::qp::handle::Qp;
 use crate::qp::modify::ibv_modify_qp;
 
@@ -21,8 +20,9 @@ const ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
 /// The local ack timeout of connections, unless the program sets one: 4.096 us * 2^18, about a
 /// second.
 const TIMEOUT: u8 = 18;
-/// The value of `min_rnr_timer`: 0.64 ms, as in the kernel.
-const RNR_TIMER: u8 = 12;
+/// The values of `min_rnr_timer`. With a limit of retries, 655 ms as the kernel's `cm.c` has it:
+/// programs choose the limit for that time. Without a limit, 0.64 ms.
+const RNR_TIMERS: [u8; 2] = [0, 12];
 
 /// `RDMA_UDP_QKEY`: the Q_Key of a queue pair of type UD, unless the program sets another one.
 pub(super) const UDP_Q_KEY: u32 = 0x0123_4567;
@@ -47,15 +47,12 @@ fn attributes(state: u32) -> ibv_qp_attr {
 
 /// The step to RTR, towards the queue pair that the other end has named, from the GID of this
 /// index.
-pub(super) fn to_rtr(
-    peer: &Peer,
-    limits: ConnectionLimits,
-    options: Options,
-    sgid_index: u8,
-) -> Step {
+pub(super) fn to_rtr(terms: &Terms, options: Options, sgid_index: u8) -> Step {
+    let Terms { peer, own, .. } = terms;
     let mut attr = attributes(IBV_QPS_RTR);
-    (attr.path_mtu, attr.dest_qp_num, attr.min_rnr_timer) = (IBV_MTU_4096, peer.number, RNR_TIMER);
-    attr.max_dest_rd_atomic = limits.responder_resources;
+    (attr.path_mtu, attr.dest_qp_num) = (IBV_MTU_4096, peer.number);
+    attr.min_rnr_timer = RNR_TIMERS[usize::from(own.rnr_retry_count >= RETRY_FOR_EVER)];
+    attr.max_dest_rd_atomic = own.responder_resources;
     (attr.ah_attr.is_global, attr.ah_attr.port_num) = (1, 1);
     attr.ah_attr.grh.traffic_class = options.tos;
     attr.ah_attr.grh.dgid = ibv_gid { raw: peer.gid };
@@ -74,15 +71,16 @@ pub(super) fn to_rtr(
 }
 
 /// The step from RTR to RTS.
-pub(super) fn to_rts(limits: ConnectionLimits, options: Options) -> Step {
+pub(super) fn to_rts(terms: &Terms, options: Options) -> Step {
+    let own = terms.own;
     let mut attr = attributes(IBV_QPS_RTS);
     attr.timeout = options.ack_timeout.unwrap_or(TIMEOUT);
-    (attr.retry_cnt, attr.rnr_retry) = (7, limits.rnr_retry_count.min(7));
-    attr.max_rd_atomic = limits.initiator_depth;
+    (attr.retry_cnt, attr.rnr_retry) = (7, terms.rnr_retry_count.min(RETRY_FOR_EVER));
+    attr.max_rd_atomic = own.initiator_depth;
     if let Some(terms) = options.roce {
         (attr.timeout, attr.retry_cnt) = (terms.ack_timeout, terms.retry_count);
         attr.sq_psn = terms.send_psn;
-        attr.max_rd_atomic = limits.initiator_depth.min(terms.most_reads);
+        attr.max_rd_atomic = own.initiator_depth.min(terms.most_reads);
     }
     let mask = IBV_QP_STATE
         | IBV_QP_TIMEOUT
@@ -94,20 +92,14 @@ pub(super) fn to_rts(limits: ConnectionLimits, options: Options) -> Step {
 }
 
 /// Moves a queue pair to RTS, towards the one that the other end has named.
-pub(super) fn connect(
-    qp: *mut ibv_qp,
-    peer: &Peer,
-    own: &CmMessage,
-    options: Options,
-) -> Result<(), Errno> {
-    let Purpose::Connection(limits) = own.purpose else { return Err(Errno::INVALID) };
+pub(super) fn connect(qp: *mut ibv_qp, terms: &Terms, options: Options) -> Result<(), Errno> {
     // SAFETY: the queue pair exists, because the caller has it of an identifier that does.
     let object = unsafe { Qp::of(qp).as_ref() }.ok_or(Errno::INVALID)?;
-    let ours = object.shared.running.gids.towards(&ibv_gid { raw: peer.gid });
+    let ours = object.shared.running.gids.towards(&ibv_gid { raw: terms.peer.gid });
     object.shared.connection().is_roce_expected = options.roce.is_some();
-    let (attr, mask) = to_rtr(peer, limits, options, ours.ok_or(Errno::INVALID)? as u8);
+    let (attr, mask) = to_rtr(terms, options, ours.ok_or(Errno::INVALID)? as u8);
     modify(qp, attr, mask)?;
-    let (attr, mask) = to_rts(limits, options);
+    let (attr, mask) = to_rts(terms, options);
     modify(qp, attr, mask)
 }
 

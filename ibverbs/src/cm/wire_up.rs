@@ -1,4 +1,4 @@
-//! The state of a connection whose queue pair the program connects by itself.
+//! The queue pairs that both ends of a connection have named, with their limits.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,6 +10,14 @@ use crate::peer::Peer;
 /// The properties of the queue pairs that both ends have named.
 #[derive(Default)]
 pub(super) struct WireUp(Mutex<Descriptions>);
+
+/// The terms of a connection.
+pub(super) struct Terms {
+    pub(super) peer: Peer,
+    pub(super) own: ConnectionLimits,
+    /// Limit of this end's retries after RNR NAKs. The other end has named it.
+    pub(super) rnr_retry_count: u8,
+}
 
 #[derive(Default)]
 struct Descriptions {
@@ -42,9 +50,9 @@ impl WireUp {
         self.descriptions().ready.take()
     }
 
-    /// The queue pair of the other end, with the limits that this end has named or, if it has named
-    /// none, those that suit the other end.
-    pub(super) fn agreed(&self) -> Option<(Peer, ConnectionLimits)> {
+    /// The terms of the connection, once the other end has named its own. If this end has named no
+    /// limits, those that suit the other end.
+    pub(super) fn agreed(&self) -> Option<Terms> {
         let descriptions = self.descriptions();
         let (peer, limits) = descriptions.peer.as_ref()?;
         let suits = ConnectionLimits {
@@ -52,7 +60,8 @@ impl WireUp {
             initiator_depth: limits.responder_resources,
             ..*limits
         };
-        Some((*peer, descriptions.own.unwrap_or(suits)))
+        let own = descriptions.own.unwrap_or(suits);
+        Some(Terms { peer: *peer, own, rnr_retry_count: limits.rnr_retry_count })
     }
 
     fn descriptions(&self) -> MutexGuard<'_, Descriptions> {

@@ -17,7 +17,7 @@ const MIN_PEER_TIMEOUT: Duration = Duration::from_secs(3);
 /// The time that stands for a time-out of 0, which means that there is none.
 pub(crate) const MAX_PEER_TIMEOUT: Duration = Duration::from_secs(3600);
 /// The `rnr_retry` without a limit.
-const RETRY_FOR_EVER: u8 = 7;
+pub(crate) const RETRY_FOR_EVER: u8 = 7;
 /// Delays of `min_rnr_timer`, in units of 10 us (IBTA vol. 1, table 46).
 const RNR_DELAYS: [u32; 32] = [
     65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536,

@@ -243,10 +243,15 @@ pub fn handle_from(side: &Side, sgid_index: u8, to: ibv_gid) -> *mut ibv_ah {
 }
 
 pub fn state(qp: *mut ibv_qp) -> u32 {
-    let mut attr: ibv_qp_attr = zeroed();
+    queried(qp, IBV_QP_STATE).qp_state
+}
+
+/// The attributes of this mask.
+pub fn queried(qp: *mut ibv_qp, mask: u32) -> ibv_qp_attr {
+    let (mut attr, mut init): (ibv_qp_attr, ibv_qp_init_attr) = (zeroed(), zeroed());
     // SAFETY: the queue pair exists.
-    assert_eq!(unsafe { ibv_query_qp(qp, &raw mut attr, 1, ptr::null_mut()) }, 0);
-    attr.qp_state
+    assert_eq!(unsafe { ibv_query_qp(qp, &raw mut attr, mask as c_int, &raw mut init) }, 0);
+    attr
 }
 
 /// A send of this memory.

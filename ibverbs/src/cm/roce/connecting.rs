@@ -17,7 +17,6 @@ use super::super::requesting::{Failed, NOBODY_LISTENS, failed};
 use super::gsi::{ConnectionEvents, Gsi, OpenError, Owner, RoceLink};
 use super::messages::{self, REQUEST_DATA, of_reply, rejection};
 use crate::errno::Errno;
-use crate::peer::Peer;
 
 /// The local ack timeout of connections, unless the program sets one: 4.096 us * 2^16, 0.27 s.
 const ACK_TIMEOUT: u8 = 16;
@@ -58,7 +57,7 @@ pub(in crate::cm) fn connect(
             terms.send_psn = reply.queue_pair.psn;
             terms.most_reads = reply.counts.responder_resources;
             shared.options().roce = Some(terms);
-            finish(shared, &link, &receiver, message, (&reply, to.ip()))
+            finish(shared, &link, &receiver, (&reply, to.ip()))
         }
         Ok(CmEventKind::Rejected(reason, data)) => {
             let (status, answer) = rejection(reason, &data);
@@ -97,16 +96,15 @@ fn finish(
     shared: &Arc<IdShared>,
     link: &RoceLink,
     receiver: &Receiver<CmEventKind>,
-    own: &CmMessage,
     (reply, peer): (&CmReply, IpAddr),
 ) -> Result<(), Failed> {
     let answer = of_reply(reply, peer);
+    shared.wire_up.set_peer(&answer);
     let event = if shared.has_queue_pair() {
-        shared.connect(&answer.queue_pair, own).map_err(|errno| failed(errno.0))?;
+        shared.connect().map_err(|errno| failed(errno.0))?;
         link.ready().map_err(|errno| failed(errno.0))?;
         EventKind::Established
     } else {
-        shared.wire_up.set_peer(&answer);
         EventKind::ConnectResponse
     };
     shared.report(event, 0, Some(answer.into()));
@@ -129,7 +127,6 @@ fn finish(
 pub(in crate::cm) fn accept(
     shared: &IdShared,
     link: &RoceLink,
-    peer: &Peer,
     accept: &CmMessage,
 ) -> Result<(), Errno> {
     let terms = shared.options().roce.ok_or(Errno::INVALID)?;
@@ -139,7 +136,7 @@ pub(in crate::cm) fn accept(
     }
     let reply = messages::reply(&accept, &terms).ok_or(Errno::INVALID)?;
     if shared.has_queue_pair() {
-        shared.connect(peer, &accept)?;
+        shared.connect()?;
     }
     link.accept(reply)
 }

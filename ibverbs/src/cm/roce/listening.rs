@@ -148,7 +148,7 @@ fn make_connection(
         object.base.route.addr.ibaddr.dgid = gid::of(from.ip());
         object.shared.wire_up.set_peer(&message);
         object.shared.options().roce = terms;
-        *object.shared.connection() = Connection::RoceRequested(link.clone(), message.queue_pair);
+        *object.shared.connection() = Connection::RoceRequested(link.clone());
         link.gsi.set_owner(link.id, Owner::Connection(weak(&object.shared)));
         let local = SocketAddr::new(called, listener.bound.port());
         object.bind_to(local).is_ok() && shared.report_request(connection, message)
