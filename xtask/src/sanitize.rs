@@ -75,14 +75,21 @@ const GROUPS: &[Group] = &[
         arguments: &[],
     },
     // One test at a time: the harness, which is not instrumented, then starts no threads. Those
-    // left out are about registered memory that changes meanwhile, which is suppressed, and take
-    // minutes.
+    // left out first are about registered memory that changes meanwhile, which is suppressed, and
+    // take minutes. The last one leaves too few descriptors for the symbolizer, without which no
+    // suppression applies.
     Group {
         sanitizer: Sanitizer::Thread,
         packages: &["braid-rdma"],
         build: &["--lib", "--tests", "--config", "profile.dev.opt-level=2"],
         options: "halt_on_error=0 history_size=4",
-        arguments: &["--test-threads=1", "--skip", "large_"],
+        arguments: &[
+            "--test-threads=1",
+            "--skip",
+            "large_",
+            "--skip",
+            "missing_connections_are_a_degradation",
+        ],
     },
 ];
 
