@@ -2,11 +2,13 @@
 
     python measure.py BRAID_PERF [--spines 1] [--rate 10gbit] [--rounds 3] [--loss 1]
     python measure.py BRAID_PERF --braid-run target/release/braid-run [..]
+    python measure.py BRAID_PERF --lmcache [--braid-run target/release/braid-run] [..]
 
-The second form measures Mooncake over Braid's drop-in libibverbs beside Mooncake over its own TCP.
-Runs in an environment with the wheels of Braid and NIXL, or of Mooncake. Both ends are processes on
-two hosts of an emulated fabric (docs/fabric.md). Contenders take turns; the median of the rounds is
-printed. Every byte of each transfer is checked. TCP uses cubic.
+The second form measures Mooncake over Braid's drop-in libibverbs beside Mooncake over its own TCP,
+the third LMCache's benchmark of transfer channels, which reads. Runs in an environment with the
+wheels of Braid and NIXL, or of Mooncake, or of LMCache. Both ends are processes on two hosts of an
+emulated fabric (docs/fabric.md). Contenders take turns; the median of the rounds is printed. Every
+byte of each transfer is checked. TCP uses cubic.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import signal
 import statistics
 import subprocess
@@ -30,6 +33,7 @@ ROOT = HERE.parents[1]
 EXAMPLES = HERE.parent / "examples"
 FABRIC = f"nixl{os.getpid()}"
 SERVER = "10.80.1.1"
+CLIENT = "10.80.0.1"
 PORT = 7000
 LIMIT = 120
 UCX: dict[str, dict[str, str]] = {
@@ -91,6 +95,27 @@ def cache(
     return {result["operation"]: result["gb_per_s"] for result in results}
 
 
+def channel(
+    options: argparse.Namespace, command: list[str], kind: str, variables: dict[str, str]
+) -> dict[str, float]:
+    """Runs LMCache's benchmark once, with objects of 8 pages. Returns GB/s of its median READ."""
+    program = [*command, "-m", "lmcache.tools.transfer_channel_benchmark"]
+    shape = ["--page-size", str(options.page), "--object-size", str(8 * options.page)]
+    addresses = ["--url", f"{SERVER}:{PORT}", "--control-url", f"{SERVER}:{PORT + 1}"]
+    objects = options.pages // 8
+    both = [*kind.split(), *shape, *addresses, "--num-objects", str(objects)]
+    pool = ["--num-source-objects", str(objects), "--buffer-size", "2GB"]
+    server = start("h1", [*program, "--role", "server", *both, *pool], variables)
+    reads = ["--listen-url", f"{CLIENT}:{PORT}", "--verify", "--iters", "9"]
+    said = finish(start("h0", [*program, "--role", "client", *both, *reads], variables))
+    server.terminate()
+    server.communicate()
+    found = re.search(r"median *:.* ([0-9.]+) GB/s", said)
+    if not found or "verify OK" not in said:
+        raise SystemExit(f"LMCache's benchmark said: {said}")
+    return {"READ": float(found[1])}
+
+
 def perf(options: argparse.Namespace) -> dict[str, float]:
     """Runs braid-perf with messages as long as pages. Returns GB/s by operation."""
     rates = {}
@@ -135,9 +160,35 @@ def mooncake(options: argparse.Namespace, cubic: Path) -> Contenders:
     return contenders
 
 
+def lmcache(options: argparse.Namespace, cubic: Path) -> Contenders:
+    """LMCache over NIXL over Braid and over UCX over TCP, and over Mooncake over the drop-in."""
+    import braid
+
+    python = [sys.executable]
+    run = partial(channel, options, python)
+    plugins = {"NIXL_PLUGIN_DIR": str(braid.nixl_plugin_dir())}
+    contenders: Contenders = {}
+    for datapath in ("udp", "tcp"):
+        variables = {**plugins, "BRAID_DATAPATH": datapath}
+        contenders[f"LMCache, Braid over {datapath.upper()}"] = partial(
+            run, "--nixl-backend BRAID", variables
+        )
+    if options.braid_run:
+        over_braid = partial(channel, options, [options.braid_run, "--quiet", *python])
+        kind = "--transfer-channel-type mooncake_te"
+        contenders["LMCache, Mooncake over Braid"] = partial(over_braid, kind, MANY_PATHS)
+    if not options.only_braid:
+        tcp = {"UCX_TLS": "tcp", "LD_PRELOAD": str(cubic)}
+        for name, settings in UCX.items():
+            contenders[f"LMCache, {name}"] = partial(
+                run, "--nixl-backend UCX", {**tcp, **settings}
+            )
+    return contenders
+
+
 def measure(options: argparse.Namespace, cubic: Path) -> None:
     """Runs all contenders in turn and prints the table."""
-    programs = mooncake if options.braid_run else nixl
+    programs = lmcache if options.lmcache else mooncake if options.braid_run else nixl
     contenders: Contenders = {**programs(options, cubic), "braid-perf": partial(perf, options)}
     rates: dict[str, list[dict[str, float]]] = {name: [] for name in contenders}
     for number in range(options.rounds):
@@ -146,10 +197,13 @@ def measure(options: argparse.Namespace, cubic: Path) -> None:
             print(f"round {number + 1}: {name}: {rates[name][-1]}", file=sys.stderr)
     print(f"{'GB/s':<32}{'WRITE':>8}{'READ':>8}")
     for name, rounds in rates.items():
-        medians = [
-            statistics.median(r[operation] for r in rounds) for operation in ("WRITE", "READ")
+        columns = [
+            f"{statistics.median(r[operation] for r in rounds):>8.3f}"
+            if operation in rounds[0]
+            else f"{'-':>8}"
+            for operation in ("WRITE", "READ")
         ]
-        print(f"{name:<32}" + "".join(f"{median:>8.3f}" for median in medians))
+        print(f"{name:<32}" + "".join(columns))
 
 
 def main() -> None:
@@ -157,6 +211,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("braid_perf")
     parser.add_argument("--braid-run", help="measure Mooncake over the drop-in beside it")
+    parser.add_argument("--lmcache", action="store_true", help="measure LMCache's benchmark")
     parser.add_argument("--spines", default="1")
     parser.add_argument("--rate", default="10gbit")
     parser.add_argument("--mtu", default="1500")

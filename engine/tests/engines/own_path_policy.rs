@@ -26,8 +26,8 @@ impl PathPolicyFactory for LastFactory {
     }
 }
 
-/// Segments sent on each path, under a policy and over each datapath.
-fn sent_by_path(lb: LbPolicy) -> Vec<[u64; 8]> {
+/// Segments sent on each path, and those sent again on any, under a policy and over each datapath.
+fn sent_by_path(lb: LbPolicy) -> Vec<([u64; 8], u64)> {
     let carried = |config: EngineConfig| {
         let p = Pair::new(&EngineConfig { lb, paths: 8, ..config });
         let data: Vec<u8> = (0..1 << 20).map(|i: u32| (i % 251) as u8).collect();
@@ -40,18 +40,20 @@ fn sent_by_path(lb: LbPolicy) -> Vec<[u64; 8]> {
         for path in p.a.engine.paths().iter().flat_map(|to| &to.paths) {
             sent[usize::from(path.path.get())] += path.counters.sent;
         }
-        sent
+        (sent, p.a.qp.counters().retransmitted)
     };
     configs().into_iter().map(|(_, config)| carried(config)).collect()
 }
 
 #[test]
 fn an_engine_runs_the_policy_that_it_was_given() {
-    for sent in sent_by_path(LbPolicy::custom(&LastFactory)) {
+    for (sent, again) in sent_by_path(LbPolicy::custom(&LastFactory)) {
         assert!(sent[7] >= 16, "1 MiB is at least 16 segments: {sent:?}");
-        assert_eq!(sent[..7], [0; 7]);
+        // On a busy machine a segment may be late, and avoids its path when it leaves again.
+        let elsewhere: u64 = sent[..7].iter().sum();
+        assert!(elsewhere <= again, "{sent:?}, {again} sent again");
     }
-    for sent in sent_by_path(LbPolicy::ROUND_ROBIN) {
+    for (sent, _) in sent_by_path(LbPolicy::ROUND_ROBIN) {
         assert!(sent.iter().filter(|path| **path > 0).count() > 1, "{sent:?}");
     }
 }

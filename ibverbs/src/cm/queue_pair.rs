@@ -20,9 +20,11 @@ const ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
 /// The local ack timeout of connections, unless the program sets one: 4.096 us * 2^18, about a
 /// second.
 const TIMEOUT: u8 = 18;
-/// The values of `min_rnr_timer`. With a limit of retries, 655 ms as the kernel's `cm.c` has it:
-/// programs choose the limit for that time. Without a limit, 0.64 ms.
-const RNR_TIMERS: [u8; 2] = [0, 12];
+/// The `min_rnr_timer` where the other end's retries are limited: 655 ms, as the kernel's `cm.c` has
+/// it. Programs choose the limit for pauses of that length.
+const LIMITED_RNR_TIMER: u8 = 0;
+/// The `min_rnr_timer` where they are not: 0.64 ms.
+const UNLIMITED_RNR_TIMER: u8 = 12;
 
 /// `RDMA_UDP_QKEY`: the Q_Key of a queue pair of type UD, unless the program sets another one.
 pub(super) const UDP_Q_KEY: u32 = 0x0123_4567;
@@ -51,7 +53,10 @@ pub(super) fn to_rtr(terms: &Terms, options: Options, sgid_index: u8) -> Step {
     let Terms { peer, own, .. } = terms;
     let mut attr = attributes(IBV_QPS_RTR);
     (attr.path_mtu, attr.dest_qp_num) = (IBV_MTU_4096, peer.number);
-    attr.min_rnr_timer = RNR_TIMERS[usize::from(own.rnr_retry_count >= RETRY_FOR_EVER)];
+    attr.min_rnr_timer = match own.rnr_retry_count {
+        RETRY_FOR_EVER.. => UNLIMITED_RNR_TIMER,
+        _ => LIMITED_RNR_TIMER,
+    };
     attr.max_dest_rd_atomic = own.responder_resources;
     (attr.ah_attr.is_global, attr.ah_attr.port_num) = (1, 1);
     attr.ah_attr.grh.traffic_class = options.tos;
