@@ -42,8 +42,8 @@ impl PortHandle {
         let mut tries = 1;
         loop {
             let taken = match UdpLink::bind(addr, receive_buffer) {
-                Ok(link) => {
-                    let port = PortHandle::of(&link)?;
+                Ok(mut link) => {
+                    let port = PortHandle::of(&mut link)?;
                     port.start();
                     return Ok((port, link, None));
                 }
@@ -61,7 +61,8 @@ impl PortHandle {
     }
 
     /// The port of a socket that this process has opened. Others can join once it has started.
-    pub(super) fn of(link: &UdpLink) -> io::Result<Arc<Self>> {
+    pub(super) fn of(link: &mut UdpLink) -> io::Result<Arc<Self>> {
+        link.accept_unchecked();
         Ok(PortHandle::new(Share::of_reader(link.local_addr(), link.receiver()?)?))
     }
 

@@ -25,8 +25,8 @@ impl RocePorts {
     }
 
     /// Makes a port of a socket of this process. Others can join after [`RocePorts::start`].
-    pub(crate) fn adopt(&self, udp: UdpLink, addr: SocketAddr) -> io::Result<SharedLink> {
-        let link = SharedLink::new((PortHandle::of(&udp)?, udp, None), addr);
+    pub(crate) fn adopt(&self, mut udp: UdpLink, addr: SocketAddr) -> io::Result<SharedLink> {
+        let link = SharedLink::new((PortHandle::of(&mut udp)?, udp, None), addr);
         self.insert(link.port());
         Ok(link)
     }

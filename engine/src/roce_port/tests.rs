@@ -1,8 +1,9 @@
 //! Tests of a port whose processes come and go. Handles of one process stand for processes.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
-use std::{io, thread};
+use std::{io, ptr, thread};
 
 use braid_wire::{QpId, RcHeader, RcOpcode, RcPosition};
 
@@ -248,4 +249,28 @@ fn malformed_requests_end_their_connection_and_no_other() {
     peer.send_to(&packet(11), to).unwrap();
     drive(&mut a);
     assert_eq!(arrivals(&mut b), 1);
+}
+
+/// Leaves the UDP checksum of IPv6 packets out, as the kernel's rxe does.
+fn send_unchecked(peer: &UdpSocket) {
+    /// `UDP_NO_CHECK6_TX` of `linux/udp.h`.
+    const NO_CHECK6_TX: libc::c_int = 101;
+    let (on, len) = (1_i32, size_of::<i32>() as libc::socklen_t);
+    let on = ptr::from_ref(&on).cast();
+    // SAFETY: the kernel reads `len` bytes at `on`, which is that long.
+    let done = unsafe { libc::setsockopt(peer.as_raw_fd(), libc::SOL_UDP, NO_CHECK6_TX, on, len) };
+    assert_eq!(done, 0, "{}", io::Error::last_os_error());
+}
+
+#[test]
+fn packets_without_a_udp_checksum_arrive_over_ipv6() {
+    let Ok(peer) = UdpSocket::bind("[::1]:0") else {
+        return println!("this machine has no IPv6: not tried");
+    };
+    send_unchecked(&peer);
+    for bound in ["[::1]:0", "[::]:0"] {
+        let mut link = open(bound.parse().unwrap());
+        let to = (Ipv6Addr::LOCALHOST, link.local_addr().port()).into();
+        reaches(&peer, to, 7, &mut link);
+    }
 }

@@ -148,6 +148,14 @@ impl UdpLink {
         })
     }
 
+    /// Accepts RoCEv2 packets without a UDP checksum, which their ICRC protects. The kernel's rxe
+    /// sends such packets over IPv6.
+    pub(crate) fn accept_unchecked(&mut self) {
+        if self.local.is_ipv6() {
+            socket::accept_unchecked(&self.receiver, &mut self.refused_options);
+        }
+    }
+
     /// The receiving socket, for another link.
     pub(crate) fn receiver(&self) -> io::Result<OwnedFd> {
         self.receiver.as_fd().try_clone_to_owned()

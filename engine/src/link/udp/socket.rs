@@ -20,6 +20,8 @@ const SEND_BUFFER: usize = 4 << 20;
 /// `IPV6_ADDR_PREFERENCES` and `IPV6_PREFER_SRC_PUBLIC` of `linux/in6.h` (RFC 5014).
 const ADDR_PREFERENCES: c_int = 72;
 const PREFER_SRC_PUBLIC: c_int = 2;
+/// `UDP_NO_CHECK6_RX` of `linux/udp.h`.
+const NO_CHECK6_RX: c_int = 102;
 /// Alternative port ranges of paths, best first. The first lies above Linux's range for sockets
 /// without a port of their own (32768-60999). No two paths share a port.
 const SPARE_PORTS: [u16; 3] = [0xF000, 0xE000, 0xD000];
@@ -91,6 +93,13 @@ fn bind_receiver(
     options.grow_send_buffer();
     socket.bind(&addr.into()).map_err(|source| failed(format!("bind({addr})"), source))?;
     Ok(socket)
+}
+
+/// Accepts datagrams without a UDP checksum over IPv6 (RFC 6935), which Linux drops otherwise.
+pub(super) fn accept_unchecked(socket: &Socket, refused: &mut RefusedOptions) {
+    let effect = "RoCEv2 packets without a UDP checksum are dropped, as rxe sends them over IPv6";
+    let name = (libc::SOL_UDP, NO_CHECK6_RX);
+    Options { socket, refused }.want("UDP_NO_CHECK6_RX", name, 1, effect);
 }
 
 /// Opens the sending socket of a path to hosts of one IP version. `local` is an address of that
