@@ -66,9 +66,9 @@ pub struct SoftroceOptions {
     /// rounds as time allows]
     #[arg(long, value_name = "N", conflicts_with = "command")]
     rounds: Option<NonZero<usize>>,
-    /// Run only the checks whose names contain these words, and measure nothing. It may be given
-    /// several times
-    #[arg(long, value_name = "WORDS", conflicts_with_all = ["command", "rounds", "strict", "json"])]
+    /// Run only the checks whose names contain these words, and measure nothing. With `--rounds`,
+    /// measure only the ratios whose names contain them. It may be given several times
+    #[arg(long, value_name = "WORDS", conflicts_with = "command")]
     only: Vec<String>,
     /// Run this in machine a, and end with its status: words are joined for its shell. $PEER is the
     /// other machine's address, and `on-peer COMMAND` runs a command there [default: the standard
@@ -80,6 +80,10 @@ pub struct SoftroceOptions {
 /// Boots the machines, and runs the standard run, or the command in one of them.
 pub fn run(options: &SoftroceOptions) -> Result<(), Failure> {
     let start = Instant::now();
+    if measures_nothing(options) && (options.strict || options.json.is_some()) {
+        return Err(Failure::new("--only without --rounds measures nothing: no --strict, no --json")
+            .remedy("add --rounds N, or leave --only out"));
+    }
     ["qemu-system-x86_64", "ip", "setpriv", "xz", "objcopy"]
         .into_iter()
         .try_for_each(tools::need)?;
@@ -94,6 +98,11 @@ pub fn run(options: &SoftroceOptions) -> Result<(), Failure> {
         true => standard(options, &image, pair, ready),
         false => command(&options.command.join(" "), pair),
     }
+}
+
+/// Whether only some checks run.
+fn measures_nothing(options: &SoftroceOptions) -> bool {
+    !options.only.is_empty() && options.rounds.is_none()
 }
 
 fn command(line: &str, pair: Machines) -> Result<(), Failure> {
@@ -122,7 +131,7 @@ fn standard(
             Rounds::Until(start + STANDARD_RUN)
         }
     };
-    if !options.only.is_empty() {
+    if measures_nothing(options) {
         pair.power_off();
         return match (checks.done.len(), checks.failed()) {
             (0, _) => Err(Failure::new("no check has these words in its name")),
@@ -130,23 +139,26 @@ fn standard(
             (_, failed) => Err(Failure::new(format!("{failed} checks failed"))),
         };
     }
-    let results = ratios::measure(&pair, rounds)?;
+    let results = ratios::measure(&pair, rounds, &options.only)?;
     pair.power_off();
     report::print(&results);
     if let Some(path) = &options.json {
         report::write(path, &image.version, &checks, &results)?;
     }
-    let failed = checks.failed();
+    let failed = checks.failed() + results.failed();
     let short = results.ratios.iter().filter(|ratio| ratio.is_short()).count();
+    let missing = results.ratios.iter().filter(|ratio| ratio.value.is_none()).count();
+    let ratios = format!("{short} ratios short, {missing} not measured");
     println!(
-        "\n{} checks, {failed} failed; {short} ratios short; {:.1} s",
+        "\n{} checks and {} programs, {failed} failed; {ratios}; {:.1} s",
         checks.done.len(),
+        results.rows.len(),
         start.elapsed().as_secs_f64()
     );
-    match (failed, short) {
+    match (failed, short + missing) {
         (0, 0) => Ok(()),
         (0, _) if !options.strict => Ok(()),
-        _ => Err(Failure::new(format!("{failed} checks failed, {short} ratios are short"))),
+        _ => Err(Failure::new(format!("{failed} failed, {ratios}"))),
     }
 }
 

@@ -16,7 +16,7 @@ const END_LIMIT: Duration = Duration::from_secs(20);
 const SIGNAL: u8 = 128;
 
 const RC: Perftest = Perftest {
-    provider: Provider::Rxe,
+    providers: [Provider::Rxe; 2],
     program: "ib_write_bw",
     service: "RC",
     size: 65536,
@@ -86,7 +86,7 @@ impl Checks {
 
     /// Plain RoCEv2 from userspace in machine a, against rxe in machine b.
     pub(super) fn roce(&mut self, pair: &Machines) -> Result<(), Failure> {
-        roce::free_port(pair)?;
+        roce::free_port(&pair.a)?;
         let clean = (Trouble::Clean, &roce::TESTS[..], &roce_drop_in::PROGRAMS[..]);
         let loss = (Trouble::Loss, &roce::WITH_LOSS[..], &roce_drop_in::WITH_LOSS[..]);
         for (trouble, tests, programs) in [clean, loss] {
@@ -111,7 +111,7 @@ impl Checks {
         }
         Trouble::Clean.set(pair)?;
         self.check("RoCEv2: rdma_cm, nobody listens", || roce_cm::rejected(pair));
-        roce::restore_devices(pair)
+        roce::restore_devices(&pair.a)
     }
 
     /// Checks of several devices, and of devices that fail during a transfer.

@@ -9,6 +9,8 @@ use super::server::{self, Port};
 use crate::Failure;
 
 const LIMIT: Duration = Duration::from_secs(40);
+/// Time limit of a transfer between two ends on rxe, which takes about 1 s.
+const RIVALS_LIMIT: Duration = Duration::from_secs(20);
 /// The port of perftest's first connection, over TCP.
 const PORT: u16 = 18515;
 const IPERF_PORT: u16 = 5201;
@@ -16,6 +18,8 @@ const IPERF_PORT: u16 = 5201;
 /// busy host has let the emulated processor wait in between.
 const CLOCK_TROUBLE: &str = "Can't produce a report";
 const ATTEMPTS: usize = 5;
+/// Attempts that may hang.
+const HANGS: usize = 2;
 
 /// The verbs library that a program calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,6 +28,8 @@ pub(super) enum Provider {
     Rxe,
     /// Braid's libibverbs, over UDP, with or without a CRC.
     DropIn { crc: &'static str },
+    /// Braid's libibverbs, which speaks plain RoCEv2. It needs the port that rxe has in the kernel.
+    Roce,
 }
 
 impl Provider {
@@ -32,6 +38,7 @@ impl Provider {
         match self {
             Provider::Rxe => line.to_owned(),
             Provider::DropIn { crc } => format!("BRAID_CRC={crc} braid-run --quiet {line}"),
+            Provider::Roce => format!("BRAID_ROCE=always braid-run --quiet {line}"),
         }
     }
 
@@ -39,22 +46,21 @@ impl Provider {
     pub(super) fn device(self, link: u16) -> String {
         match self {
             Provider::Rxe => format!("rxe{link}"),
-            Provider::DropIn { .. } => format!("braid{link}"),
+            Provider::DropIn { .. } | Provider::Roce => format!("braid{link}"),
         }
     }
 
-    /// Whether a failure says nothing of Braid: perftest's clock, and a transfer of rxe's that
-    /// never ends, which was seen. Trying again is all that helps.
-    fn is_not_to_blame(self, failure: &Failure) -> bool {
-        let said = failure.to_string();
-        said.contains(CLOCK_TROUBLE) || self == Provider::Rxe && said.contains(HUNG)
+    /// The index of the GID of a device's IPv4 address.
+    fn ipv4_gid(self) -> u8 {
+        u8::from(self == Provider::Rxe)
     }
 }
 
 /// One of perftest's programs with its arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Perftest {
-    pub(super) provider: Provider,
+    /// The libraries in machines a and b. The server is in b.
+    pub(super) providers: [Provider; 2],
     pub(super) program: &'static str,
     /// `RC`, `UC` or `UD`.
     pub(super) service: &'static str,
@@ -78,29 +84,56 @@ impl Perftest {
 
     /// Over one of the two links.
     pub(super) fn run_on(self, pair: &Machines, link: u16) -> Result<Figure, Failure> {
-        let mut result = self.attempt(pair, link);
+        let mut hangs = 0;
         for _ in 1..ATTEMPTS {
-            match &result {
-                Err(failure) if self.provider.is_not_to_blame(failure) => {
-                    eprintln!("again: {failure}");
-                    result = self.attempt(pair, link);
+            match self.attempt(pair, link) {
+                Err(failure) if self.is_not_to_blame(&failure) => {
+                    hangs += usize::from(failure.to_string().contains(HUNG));
+                    if hangs == HANGS {
+                        return Err(failure);
+                    }
+                    println!("again: {failure}");
                 }
-                _ => break,
+                result => return result,
             }
         }
-        result
+        self.attempt(pair, link)
     }
 
     fn attempt(self, pair: &Machines, link: u16) -> Result<Figure, Failure> {
         let port = PORT + link;
-        let line = format!("{} -d {} -p {port}", self.line(), self.provider.device(link));
-        let command = self.provider.start(&line);
+        let [own, theirs] = self.commands(link, port);
         let host = if link == 0 { B } else { B1 };
-        let client = format!("{command} {host}");
-        let [text, _] = server::serve(pair, &command, Port::Tcp(port), &client, LIMIT)?;
+        let client = format!("{own} {host}");
+        let limit = if self.is_rivals() { RIVALS_LIMIT } else { LIMIT };
+        let [text, _] = server::serve(pair, &theirs, Port::Tcp(port), &client, limit)?;
         self.parse(&text).ok_or_else(|| {
             Failure::new(format!("a: `{client}` printed no row of results:\n{text}"))
         })
+    }
+
+    /// The commands of both machines. RoCEv2 needs GIDs of one IP version, and a table of GIDs
+    /// begins with another one in rxe.
+    fn commands(self, link: u16, port: u16) -> [String; 2] {
+        let names_gid = self.providers.contains(&Provider::Roce);
+        self.providers.map(|provider| {
+            let gid = format!(" -F -x {}", provider.ipv4_gid());
+            let gid = if names_gid { gid.as_str() } else { "" };
+            let device = provider.device(link);
+            provider.start(&format!("{} -d {device} -p {port}{gid}", self.line()))
+        })
+    }
+
+    /// Whether both ends are rxe.
+    pub(super) fn is_rivals(self) -> bool {
+        self.providers == [Provider::Rxe; 2]
+    }
+
+    /// Whether a failure says nothing of Braid: perftest's clock, and a transfer of rxe's that
+    /// never ends, which was seen. Trying again is all that helps.
+    fn is_not_to_blame(self, failure: &Failure) -> bool {
+        let said = failure.to_string();
+        said.contains(CLOCK_TROUBLE) || self.is_rivals() && said.contains(HUNG)
     }
 
     /// As it is typed, without a device and what starts it.
@@ -165,7 +198,7 @@ mod tests {
     use super::*;
 
     const WRITE: Perftest = Perftest {
-        provider: Provider::Rxe,
+        providers: [Provider::Rxe; 2],
         program: "ib_write_bw",
         service: "RC",
         size: 65536,
@@ -185,7 +218,10 @@ mod tests {
 
     #[test]
     fn rxe_is_tried_again_where_it_hangs_and_the_drop_in_is_not() {
-        let again = |provider: Provider, said: &str| provider.is_not_to_blame(&Failure::new(said));
+        let again = |provider: Provider, said: &str| {
+            let test = Perftest { providers: [provider; 2], ..WRITE };
+            test.is_not_to_blame(&Failure::new(said))
+        };
         let drop_in = Provider::DropIn { crc: "on" };
         assert!(again(Provider::Rxe, "Can't produce a report") && again(drop_in, CLOCK_TROUBLE));
         let hung = "a: `ib_write_bw 10.77.0.2` hung: killed after 40 s";
@@ -202,6 +238,15 @@ mod tests {
         let drop_in = Provider::DropIn { crc: "off" };
         assert_eq!(drop_in.device(1), "braid1");
         assert_eq!(drop_in.start("x -n 1"), "BRAID_CRC=off braid-run --quiet x -n 1");
+    }
+
+    #[test]
+    fn ends_of_rocev2_name_gids_of_one_version() {
+        let test = Perftest { providers: [Provider::Roce, Provider::Rxe], ..WRITE };
+        let line = "ib_write_bw -c RC -s 65536 -n 300";
+        let own = format!("BRAID_ROCE=always braid-run --quiet {line} -d braid0 -p 7 -F -x 0");
+        assert_eq!(test.commands(0, 7), [own, format!("{line} -d rxe0 -p 7 -F -x 1")]);
+        assert_eq!(WRITE.commands(1, 7), [(); 2].map(|()| format!("{line} -d rxe1 -p 7")));
     }
 
     #[test]

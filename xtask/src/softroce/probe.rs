@@ -5,7 +5,7 @@ use super::perftest::{Perftest, Provider};
 use crate::Failure;
 
 const UC_WRITE: Perftest = Perftest {
-    provider: Provider::Rxe,
+    providers: [Provider::Rxe; 2],
     program: "ib_write_bw",
     service: "UC",
     size: 65536,

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::machine::Machine;
 use super::pair::{A, B, Machines};
 use super::server::{self, Port};
 use crate::Failure;
@@ -106,16 +107,16 @@ pub(super) fn line_with(said: &str, words: &str) -> Result<String, Failure> {
     line.ok_or_else(|| Failure::new(format!("no line with `{words}` in what it said:\n{said}")))
 }
 
-/// Unloads rxe in machine a, which holds UDP port 4791 in the kernel.
-pub(super) fn free_port(pair: &Machines) -> Result<(), Failure> {
-    pair.a.must("rdma link delete rxe0; rdma link delete rxe1; rmmod rdma_rxe", SHORT).map(drop)
+/// Unloads rxe in a machine, which holds UDP port 4791 in the kernel.
+pub(super) fn free_port(machine: &Machine) -> Result<(), Failure> {
+    machine.must("rdma link delete rxe0; rdma link delete rxe1; rmmod rdma_rxe", SHORT).map(drop)
 }
 
-/// Loads rxe in machine a again, and makes its devices.
-pub(super) fn restore_devices(pair: &Machines) -> Result<(), Failure> {
+/// Loads rxe in a machine again, and makes its devices.
+pub(super) fn restore_devices(machine: &Machine) -> Result<(), Failure> {
     let load = "insmod /modules/rdma_rxe.ko";
     let [first, second] = [0, 1].map(|n| format!("rdma link add rxe{n} type rxe netdev eth{n}"));
-    pair.a.must(&format!("{load} && {first} && {second}"), SHORT).map(drop)
+    machine.must(&format!("{load} && {first} && {second}"), SHORT).map(drop)
 }
 
 #[cfg(test)]
