@@ -7,6 +7,7 @@ pub mod advisories;
 pub mod bench;
 pub mod book;
 pub mod c_examples;
+mod capture;
 pub mod count;
 pub mod deb;
 pub mod dependencies;

@@ -31,7 +31,7 @@ pub fn run() -> Result<(), Failure> {
     let folder = tree::target()?.join("xtask/wireshark");
     std::fs::create_dir_all(&folder)
         .map_err(|e| Failure::new(format!("cannot make {}: {e}", folder.display())))?;
-    let (file, key) = (folder.join("traffic.pcapng"), folder.join("key"));
+    let (file, key) = (folder.join("traffic.pcap"), folder.join("key"));
     let key_name = key.to_str().ok_or_else(|| Failure::new("target/ is no text"))?;
     // One of an earlier run is not overwritten.
     let _ = std::fs::remove_file(&key);
