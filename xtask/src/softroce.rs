@@ -9,6 +9,7 @@ mod checks;
 mod cpio;
 mod drop_in;
 mod frames;
+mod icrc;
 mod image;
 mod kernel;
 mod late;
@@ -27,6 +28,7 @@ mod roce_cm;
 mod roce_drop_in;
 mod server;
 mod trouble;
+mod tshark;
 mod users;
 
 use std::num::NonZero;
@@ -81,10 +83,10 @@ pub struct SoftroceOptions {
 pub fn run(options: &SoftroceOptions) -> Result<(), Failure> {
     let start = Instant::now();
     if measures_nothing(options) && (options.strict || options.json.is_some()) {
-        return Err(Failure::new("--only without --rounds measures nothing: no --strict, no --json")
+        return Err(Failure::new("--only without --rounds measures nothing to judge or write")
             .remedy("add --rounds N, or leave --only out"));
     }
-    ["qemu-system-x86_64", "ip", "setpriv", "xz", "objcopy"]
+    ["qemu-system-x86_64", "ip", "setpriv", "xz", "objcopy", "tshark", "dumpcap"]
         .into_iter()
         .try_for_each(tools::need)?;
     let folder = folder()?;

@@ -7,7 +7,7 @@ use super::braid::{Datapath, Run, TESTS};
 use super::pair::Machines;
 use super::perftest::{self, Figure, Perftest, Provider};
 use super::trouble::{self, Trouble};
-use super::{breach, drop_in, late, rails, roce, roce_cm, roce_drop_in, server, users};
+use super::{breach, drop_in, late, rails, roce, roce_cm, roce_drop_in, server, tshark, users};
 use crate::Failure;
 
 /// Time limit for a transfer to end after its device has gone.
@@ -89,6 +89,13 @@ impl Checks {
         roce::free_port(&pair.a)?;
         let clean = (Trouble::Clean, &roce::TESTS[..], &roce_drop_in::PROGRAMS[..]);
         let loss = (Trouble::Loss, &roce::WITH_LOSS[..], &roce_drop_in::WITH_LOSS[..]);
+        self.check("RoCEv2: packets as tshark reads them", || tshark::check(pair));
+        for program in &roce_drop_in::OVER_IPV6 {
+            self.check(format!("RoCEv2: {program}"), || program.run(pair));
+        }
+        for program in &roce_cm::OVER_IPV6 {
+            self.check(format!("RoCEv2: {program}"), || program.run(pair));
+        }
         for (trouble, tests, programs) in [clean, loss] {
             trouble.set(pair)?;
             for program in programs {
@@ -111,6 +118,7 @@ impl Checks {
         }
         Trouble::Clean.set(pair)?;
         self.check("RoCEv2: rdma_cm, nobody listens", || roce_cm::rejected(pair));
+        self.check("RoCEv2: UC", || roce_drop_in::unreliable_is_refused(pair));
         roce::restore_devices(&pair.a)
     }
 

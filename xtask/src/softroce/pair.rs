@@ -12,8 +12,18 @@ use crate::Failure;
 pub(super) const A: &str = "10.77.0.1";
 /// Machine b's address on link 0.
 pub(super) const B: &str = "10.77.0.2";
+/// Machine a's address on link 1.
+pub(super) const A1: &str = "10.77.1.1";
 /// Machine b's address on link 1.
 pub(super) const B1: &str = "10.77.1.2";
+/// Machine a's address of IPv6 on link 0.
+pub(super) const A_V6: &str = "fd77::1";
+/// Machine b's address of IPv6 on link 0.
+pub(super) const B_V6: &str = "fd77::2";
+/// Machine a's address of IPv6 on link 1.
+pub(super) const A1_V6: &str = "fd77:0:0:1::1";
+/// Machine b's address of IPv6 on link 1.
+pub(super) const B1_V6: &str = "fd77:0:0:1::2";
 
 /// Both machines, up.
 ///
@@ -23,7 +33,7 @@ pub(super) const B1: &str = "10.77.1.2";
 pub(super) struct Machines {
     pub(super) a: Machine,
     pub(super) b: Machine,
-    _bridge: Bridge,
+    pub(super) bridge: Bridge,
 }
 
 impl Machines {
@@ -41,7 +51,7 @@ impl Machines {
         let (b, b_up) = Machine::start(plan("b", 2, cable_b))?;
         a.wait(&a_up)?;
         b.wait(&b_up)?;
-        Ok(Self { a, b, _bridge: bridge })
+        Ok(Self { a, b, bridge })
     }
 
     pub(super) fn power_off(self) {

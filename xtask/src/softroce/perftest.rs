@@ -50,10 +50,18 @@ impl Provider {
         }
     }
 
-    /// The index of the GID of a device's IPv4 address.
-    fn ipv4_gid(self) -> u8 {
-        u8::from(self == Provider::Rxe)
+    /// The index of the GID of a device's address of this version. rxe's table begins with the
+    /// link-local address.
+    pub(super) fn gid(self, version: IpVersion) -> u8 {
+        u8::from(self == Provider::Rxe) + u8::from(version == IpVersion::V6)
     }
+}
+
+/// The IP version of a device's address. The address of version 6 is a unique local one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum IpVersion {
+    V4,
+    V6,
 }
 
 /// One of perftest's programs with its arguments.
@@ -117,7 +125,7 @@ impl Perftest {
     fn commands(self, link: u16, port: u16) -> [String; 2] {
         let names_gid = self.providers.contains(&Provider::Roce);
         self.providers.map(|provider| {
-            let gid = format!(" -F -x {}", provider.ipv4_gid());
+            let gid = format!(" -F -x {}", provider.gid(IpVersion::V4));
             let gid = if names_gid { gid.as_str() } else { "" };
             let device = provider.device(link);
             provider.start(&format!("{} -d {device} -p {port}{gid}", self.line()))

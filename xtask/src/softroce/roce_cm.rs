@@ -4,7 +4,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::pair::{A, B, Machines};
+use super::pair::{A, A_V6, B, B_V6, Machines};
+use super::perftest::IpVersion::{self, V4, V6};
 use super::perftest::Provider;
 use super::roce::line_with;
 use super::roce_drop_in::Role;
@@ -29,10 +30,12 @@ pub(super) struct CmProgram {
     /// The words of the line of the client's results. Empty: it prints none.
     result: &'static str,
     role: Role,
+    version: IpVersion,
 }
 
 macro_rules! programs {
-    ($($name:ident: $line:literal $server:literal $client:literal $port:literal $result:literal;)*) => {
+    ($($name:ident: $version:path, $line:literal $server:literal $client:literal $port:literal
+        $result:literal;)*) => {
         $(const fn $name(role: Role) -> CmProgram {
             CmProgram {
                 line: $line,
@@ -41,6 +44,7 @@ macro_rules! programs {
                 port: $port,
                 result: $result,
                 role,
+                version: $version,
             }
         })*
     };
@@ -48,14 +52,17 @@ macro_rules! programs {
 
 programs! {
     // Both ends compare what they have received.
-    rping: "rping -p 18520 -C 20 -S 4096 -V" "-s" "-c -a" 18520 "";
-    ucmatose: "ucmatose -c 2 -C 10 -S 5000" "" "-s" 7471 "data transfers complete";
+    rping: V4, "rping -p 18520 -C 20 -S 4096 -V" "-s" "-c -a" 18520 "";
+    rping_v6: V6, "rping -p 18521 -C 20 -S 4096 -V" "-s -a ::" "-c -a" 18521 "";
+    ucmatose: V4, "ucmatose -c 2 -C 10 -S 5000" "" "-s" 7471 "data transfers complete";
     // The receiver takes the way back from each datagram.
-    udaddy: "udaddy -c 2 -C 10 -S 1000" "" "-s" 7174 "data transfers complete";
-    write_bw: "ib_write_bw -R -F -s 65536 -n 200" "" "" 18515 " 65536 ";
-    read_bw: "ib_read_bw -R -F -s 65536 -n 200" "" "" 18515 " 65536 ";
-    send_bw: "ib_send_bw -R -F -s 65536 -n 200" "" "" 18515 " 65536 ";
+    udaddy: V4, "udaddy -c 2 -C 10 -S 1000" "" "-s" 7174 "data transfers complete";
+    write_bw: V4, "ib_write_bw -R -F -s 65536 -n 200" "" "" 18515 " 65536 ";
+    read_bw: V4, "ib_read_bw -R -F -s 65536 -n 200" "" "" 18515 " 65536 ";
+    send_bw: V4, "ib_send_bw -R -F -s 65536 -n 200" "" "" 18515 " 65536 ";
 }
+
+pub(super) const OVER_IPV6: [CmProgram; 2] = [rping_v6(Role::Client), rping_v6(Role::Server)];
 
 pub(super) const PROGRAMS: [CmProgram; 12] = [
     rping(Role::Client),
@@ -86,7 +93,8 @@ impl fmt::Display for CmProgram {
         };
         let name = self.line.split(' ').next().unwrap_or_default();
         let by = if self.line.contains(" -R") { " -R" } else { "" };
-        write!(f, "rdma_cm, drop-in {role}, {name}{by}")
+        let version = if self.version == V6 { ", IPv6" } else { "" };
+        write!(f, "rdma_cm, drop-in {role}, {name}{by}{version}")
     }
 }
 
@@ -108,7 +116,12 @@ impl CmProgram {
     /// The commands of the server and the client.
     fn commands(self) -> (String, String) {
         let Self { line, server, client, .. } = self;
-        let host = if self.role == Role::Client { B } else { A };
+        let host = match (self.role, self.version) {
+            (Role::Client, V4) => B,
+            (Role::Client, V6) => B_V6,
+            (_, V4) => A,
+            (_, V6) => A_V6,
+        };
         let server = format!("{line} {server}");
         let client = format!("{line} {client} {host}");
         match self.role {
@@ -145,6 +158,8 @@ mod tests {
         assert_eq!(server, "rping -p 18520 -C 20 -S 4096 -V -s");
         assert!(client.starts_with("BRAID_CRC=on braid-run"), "{client}");
         assert!(client.ends_with("-V -c -a 10.77.0.2"), "{client}");
+        let (server, client) = rping_v6(Role::Client).commands();
+        assert!(server.ends_with(" -s -a ::") && client.ends_with(" -c -a fd77::2"), "{client}");
         let (server, client) = ucmatose(Role::Server).commands();
         assert!(server.starts_with("BRAID_CRC=on braid-run"), "{server}");
         assert_eq!(client, "ucmatose -c 2 -C 10 -S 5000 -s 10.77.0.1");
