@@ -221,7 +221,8 @@ pub use braid_transport::QpError;
 /// ```
 pub use braid_transport::SendWr;
 pub use braid_wire::{
-    Crc, DEFAULT_PORT, MAX_PATHS, MAX_PRIVATE_DATA, QpId, RailId, RejectReason, Stream,
+    Crc, DEFAULT_PORT, MAX_PATHS, MAX_PRIVATE_DATA, NETWORK_HEADER_LEN, QpId, RailId, RejectReason,
+    Stream, network_header_ends,
 };
 
 /// The parsers that the fuzz targets call. Not part of the API.

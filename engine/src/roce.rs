@@ -160,6 +160,21 @@ pub enum RoceError {
         /// The number.
         number: QpId,
     },
+    /// A queue pair for datagrams has a number of management datagrams.
+    #[error(
+        "queue pair number {number} is reserved for management datagrams; take one from 2 to \
+         16777215"
+    )]
+    Reserved {
+        /// The number.
+        number: QpId,
+    },
+    /// The completion queues or receives of a queue pair for datagrams belong to another engine.
+    #[error(
+        "a queue pair for datagrams, its completion queues and its receives must be of one engine; \
+         create all of them with the same one"
+    )]
+    OtherEngine,
     /// Work requests were posted before the parameters of sending changed.
     #[error(
         "queue pair {qp} has no RoCEv2 connection, or work requests were posted to it; set the \

@@ -13,6 +13,9 @@ use crate::roce::{RoceError, RoceUdAddress};
 use crate::srq::SharedReceiveQueue;
 use crate::ud_queues::{OutgoingDatagram, UdQueues};
 
+/// The highest number of the queue pairs of management, which are 0 and 1.
+const MANAGEMENT: u32 = 1;
+
 /// A queue pair of the unreliable datagram (UD) service of plain RoCEv2, from
 /// [`crate::Engine::roce_ud`]. Its peers are RNICs, the kernel's rxe and other engines. Datagrams
 /// get lost and arrive twice, and anybody who knows number and Q_Key can send them.
@@ -130,9 +133,16 @@ impl RoceUd {
         port: u16,
         options: &RoceUdOptions,
     ) -> Result<Self, RoceError> {
-        let RoceUdOptions { send_cq, recv_cq, receives, .. } = options;
+        let RoceUdOptions { number, send_cq, recv_cq, receives, .. } = options;
+        if number.get() <= MANAGEMENT {
+            return Err(RoceError::Reserved { number: *number });
+        }
+        let owners = [send_cq.engine(), recv_cq.engine(), receives.engine()];
+        if owners.iter().any(|owner| !Arc::ptr_eq(owner, &inner)) {
+            return Err(RoceError::OtherEngine);
+        }
         let queues = inner.first_worker().open_ud(port, |gids| UdQueues {
-            number: options.number,
+            number: *number,
             completes_as: options.completes_as,
             q_key: AtomicU32::new(options.q_key),
             send_cq: send_cq.shared().clone(),
@@ -197,7 +207,8 @@ impl RoceUd {
         IcrcEnds { from: to.from, to: to.pair.remote }.append(&mut bytes, 0);
         let RoceDatagram { wr_id, signalled, .. } = *datagram;
         let (of, to) = (self.queues.clone(), to.pair);
-        let outgoing = OutgoingDatagram { of, to, bytes, wr_id, signalled };
+        let len = payload.len() as u32;
+        let outgoing = OutgoingDatagram { of, to, bytes, len, wr_id, signalled };
         self.inner.first_worker().control().send_ud(outgoing);
         Ok(())
     }

@@ -149,6 +149,8 @@ pub(crate) struct OutgoingDatagram {
     pub(crate) of: Arc<UdQueues>,
     pub(crate) to: AddrPair,
     pub(crate) bytes: Vec<u8>,
+    /// Bytes of the payload.
+    pub(crate) len: u32,
     pub(crate) wr_id: u64,
     pub(crate) signalled: bool,
 }
@@ -170,7 +172,7 @@ impl OutgoingDatagram {
             wr_id: self.wr_id,
             work: Work::Send,
             status: Status::Success,
-            len: 0,
+            len: self.len,
             imm: None,
             solicited: false,
             source: QpId::default(),

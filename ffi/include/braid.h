@@ -165,6 +165,13 @@
 // Maximum length of a peer's name with its NUL: 64 characters in UTF-8.
 #define BRAID_PEER_NAME_LEN ((64 * 4) + 1)
 
+// Maximum length of a protocol's name, with its NUL.
+#define BRAID_PROTOCOL_LEN 32
+
+// Bytes in front of the payload in a receive: the IPv6 header of the datagram, or its IPv4 header
+// in the last 20 bytes.
+#define BRAID_ROCE_HEADER_LEN 40
+
 // Consumes a receive of the peer.
 #define BRAID_WR_SEND 0
 
@@ -433,6 +440,13 @@ typedef struct braid_qp braid_qp;
 
 // A connection request of a peer.
 typedef struct braid_request braid_request;
+
+// The address of a peer that takes datagrams, which corresponds to an address handle of verbs.
+typedef struct braid_roce_address braid_roce_address;
+
+// A queue pair of the unreliable datagram (UD) service of RoCEv2. Datagrams get lost and arrive
+// twice, and anybody who knows its number and Q_Key can send them.
+typedef struct braid_roce_ud braid_roce_ud;
 
 // A round in flight. It proceeds without calls, also after its handle is closed.
 typedef struct braid_round braid_round;
@@ -739,6 +753,12 @@ typedef struct braid_qp_info {
     // 1: packets leave from the source port of each path. 0: a NAT or firewall drops these, so all
     // packets leave from the receiving port, on one path. -1: the queue pair is not connected.
     int path_ports;
+    // 0.
+    uint32_t reserved;
+    // The protocol that carries the packets, such as "UDP" or "TCP". Empty if the queue pair is
+    // not connected. If the datapath "auto" has chosen TCP, the degradation "datapath-unavailable"
+    // gives the reason, see braid_qp_get_degradation.
+    char protocol[BRAID_PROTOCOL_LEN];
 } braid_qp_info;
 
 // Counters of a queue pair since its creation or reset.
@@ -832,6 +852,76 @@ typedef struct braid_roce_port {
     uint32_t mtu;
 } braid_roce_port;
 
+// A send of a datagram.
+typedef struct braid_roce_datagram {
+    // The id, which the completion returns.
+    uint64_t id;
+    // BRAID_WR_SEND or BRAID_WR_SEND_WITH_IMM.
+    uint32_t opcode;
+    // BRAID_SEND_SIGNALED and BRAID_SEND_SOLICITED.
+    uint32_t flags;
+    // The peer's address, of the same datagram queue pair.
+    const struct braid_roce_address *to;
+    // The number of the peer's queue pair, 24 bits.
+    uint32_t qp;
+    // The key of the peer's queue pair.
+    uint32_t q_key;
+    // The payload, which is copied: `len` bytes. NULL if there are none.
+    const void *data;
+    // Length of the payload in bytes, up to the MTU of the address.
+    uint32_t len;
+    // Immediate data: a number, equal on both sides for any byte order.
+    uint32_t imm;
+} braid_roce_datagram;
+
+// A work request for a receive queue.
+typedef struct braid_recv_wr {
+    // The id, which the completion returns.
+    uint64_t id;
+    // The destination of a SEND: `sge_count` elements. NULL if there are none; a WRITE with
+    // immediate data needs none.
+    const struct braid_sge *sges;
+    // Number of elements.
+    uint32_t sge_count;
+} braid_recv_wr;
+
+// The result of a work request, with the sender of a datagram.
+typedef struct braid_roce_wc {
+    // The completion. For a receive, `byte_len` includes the BRAID_ROCE_HEADER_LEN bytes in front
+    // of the payload.
+    struct braid_wc wc;
+    // The number of the queue pair that sent the datagram. 0: no datagram was received.
+    uint32_t source;
+    // 0.
+    uint32_t reserved;
+} braid_roce_wc;
+
+// The options of a datagram queue pair, initialised by braid_roce_ud_options_init. The caller must
+// set `number`, `q_key` and both completion queues.
+typedef struct braid_roce_ud_options {
+    // Set by braid_roce_ud_options_init.
+    size_t size;
+    // The completion queue of sends.
+    struct braid_cq *send_cq;
+    // The completion queue of receives, which may be the same.
+    struct braid_cq *recv_cq;
+    // The number by which peers know the queue pair, 2 to 16777215. Completions carry it.
+    uint32_t number;
+    // The key that datagrams for the queue pair must have.
+    uint32_t q_key;
+    // The first PSN, 24 bits.
+    uint32_t psn;
+    // Maximum number of sends that have not completed.
+    uint32_t max_send_wr;
+    // Capacity of the receive queue in work requests, up to 1048576.
+    uint32_t max_recv_wr;
+    // Maximum number of elements of a receive, up to BRAID_MAX_SGE.
+    uint32_t max_sge;
+    // 4791: the queue pair receives at UDP port 4791, see braid_engine_roce_port. Otherwise it
+    // receives at the address of its engine, to which only other engines can send.
+    uint32_t port;
+} braid_roce_ud_options;
+
 // A work request for a send queue.
 typedef struct braid_send_wr {
     // The id, which the completion returns.
@@ -855,17 +945,6 @@ typedef struct braid_send_wr {
     // The value to swap in.
     uint64_t swap;
 } braid_send_wr;
-
-// A work request for a receive queue.
-typedef struct braid_recv_wr {
-    // The id, which the completion returns.
-    uint64_t id;
-    // The destination of a SEND: `sge_count` elements. NULL if there are none; a WRITE with
-    // immediate data needs none.
-    const struct braid_sge *sges;
-    // Number of elements.
-    uint32_t sge_count;
-} braid_recv_wr;
 
 // The reason why a queue pair is in BRAID_QP_ERR.
 typedef struct braid_qp_error {
@@ -1013,8 +1092,8 @@ typedef struct braid_degradation {
     uint32_t reserved;
     // Its short name, which never changes: "path-ports-blocked", "segmentation-refused",
     // "rail-unused", "rail-misrouted", "ecn-always-marked", "ecn-dropped", "path-mtu",
-    // "paths-unconnected", "datapath-unavailable", "socket-option-refused". Later versions may
-    // add names.
+    // "paths-unconnected", "datapath-unavailable", "datapath-silent", "socket-option-refused".
+    // Later versions may add names.
     char name[BRAID_DEGRADATION_NAME_LEN];
     // One line with the fallback, its cause and the remedy.
     char text[BRAID_DEGRADATION_TEXT_LEN];
@@ -1468,6 +1547,91 @@ int braid_engine_roce_port(const struct braid_engine *engine,
 //
 // Threads: any, one at a time for a queue pair.
 int braid_qp_connect_roce(struct braid_qp *qp, const struct braid_roce_remote *remote);
+
+// Posts `count` datagrams of the array `datagrams` in order, up to the first one that is refused.
+// Writes the number of posted ones to `posted` unless it is NULL, also on an error.
+//
+// A send completes when its datagram leaves, whether the datagram arrives or not. The peer drops
+// it without a receive, and with another Q_Key (`wrong_q_key` of its braid_engine_counters).
+//
+// Threads: any; datagrams that several threads post at the same time have an undefined order.
+int braid_roce_ud_post_send(struct braid_roce_ud *ud,
+                            const struct braid_roce_datagram *datagrams,
+                            size_t count,
+                            size_t *posted);
+
+// Posts `count` receives of the array `wrs`, like braid_qp_post_recv. Each takes a datagram with
+// BRAID_ROCE_HEADER_LEN bytes in front of it. If it is shorter than that, the datagram is lost and
+// the receive ends with BRAID_WC_LOC_LEN_ERR. The queue pair goes on.
+//
+// Threads: any, as for braid_roce_ud_post_send.
+int braid_roce_ud_post_recv(struct braid_roce_ud *ud,
+                            const struct braid_recv_wr *wrs,
+                            size_t count,
+                            size_t *posted);
+
+// Takes completions like braid_cq_poll, with the senders of datagrams.
+//
+// Threads: any; each completion goes to one of them.
+int braid_cq_poll_datagrams(struct braid_cq *cq, struct braid_roce_wc *wcs, size_t max);
+
+// Takes completions like braid_cq_wait, with the senders of datagrams.
+//
+// Threads: any; each completion goes to one of them.
+int braid_cq_wait_datagrams(struct braid_cq *cq,
+                            struct braid_roce_wc *wcs,
+                            size_t max,
+                            uint64_t timeout_us);
+
+// Fills `options` with the defaults, and the queues with NULL; `size` is
+// sizeof(braid_roce_ud_options).
+//
+// Threads: any.
+int braid_roce_ud_options_init(struct braid_roce_ud_options *options, size_t size);
+
+// Creates a datagram queue pair, which receives at once. Its receives use memory of `pd`. The
+// engine has to be bound to one address, which the checksums of datagrams cover.
+//
+// RoCEv2 protects nothing: whoever knows the number and the Q_Key can send to the queue pair.
+//
+// Threads: any.
+int braid_roce_ud_create(struct braid_engine *engine,
+                         struct braid_pd *pd,
+                         const struct braid_roce_ud_options *options,
+                         struct braid_roce_ud **ud);
+
+// Closes a datagram queue pair. Its outstanding work requests are dropped without completions. Its
+// addresses must be closed before.
+//
+// Threads: any; BRAID_ERR_BUSY while another thread is inside a call with it.
+int braid_roce_ud_close(struct braid_roce_ud *ud);
+
+// Replaces the key that datagrams for the queue pair must have.
+//
+// Threads: any.
+int braid_roce_ud_set_q_key(struct braid_roce_ud *ud, uint32_t q_key);
+
+// Creates the address of the peer with the GID `gid`, such as "192.0.2.7", which receives at UDP
+// port `port`: 4791, unless it is another engine. Datagrams that `ud` sends there have this
+// traffic class, 0 to 255; the lower two bits are ignored.
+//
+// Threads: any.
+int braid_roce_address_create(struct braid_roce_ud *ud,
+                              const char *gid,
+                              uint32_t port,
+                              uint32_t traffic_class,
+                              struct braid_roce_address **address);
+
+// Closes an address. Posted datagrams still leave.
+//
+// Threads: any; BRAID_ERR_BUSY while another thread is inside a call with it.
+int braid_roce_address_close(struct braid_roce_address *address);
+
+// Writes the path MTU of the route to the peer, which is the length of the longest datagram in
+// bytes, into `mtu`.
+//
+// Threads: any.
+int braid_roce_address_mtu(const struct braid_roce_address *address, uint32_t *mtu);
 
 // Creates a listener at the engine's address. Up to `backlog` requests wait to be accepted. Other
 // initiators retry until their time-out. An engine has one listener at a time.

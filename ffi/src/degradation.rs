@@ -27,8 +27,8 @@ pub struct braid_degradation {
     pub reserved: u32,
     /// Its short name, which never changes: "path-ports-blocked", "segmentation-refused",
     /// "rail-unused", "rail-misrouted", "ecn-always-marked", "ecn-dropped", "path-mtu",
-    /// "paths-unconnected", "datapath-unavailable", "socket-option-refused". Later versions may
-    /// add names.
+    /// "paths-unconnected", "datapath-unavailable", "datapath-silent", "socket-option-refused".
+    /// Later versions may add names.
     pub name: [c_char; BRAID_DEGRADATION_NAME_LEN],
     /// One line with the fallback, its cause and the remedy.
     pub text: [c_char; BRAID_DEGRADATION_TEXT_LEN],
@@ -52,7 +52,7 @@ impl From<&Degradation> for braid_degradation {
 }
 
 /// Truncates a text to the available space and appends a NUL.
-fn cut<const LEN: usize>(text: &str) -> [c_char; LEN] {
+pub(crate) fn cut<const LEN: usize>(text: &str) -> [c_char; LEN] {
     let end = (0..LEN.min(text.len() + 1)).rev().find(|end| text.is_char_boundary(*end));
     let end = end.unwrap_or(0);
     let mut all = [0; LEN];

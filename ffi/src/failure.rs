@@ -3,11 +3,11 @@
 use std::ffi::c_int;
 
 use braid::{
-    ConnectError, CqError, CreateCqError, CreateQpError, CudaError, DatapathError, DatapathKind,
-    DestinationGroupsError, DiscoveryError, EndpointError, EngineError, GroupError, ListenError,
-    MalformedKey, MemoryError, PostError, RegisterError, RoceError, SecurityError, StateError,
-    UnknownCc, UnknownEndpoint, UnknownLb, UnknownRailScheme, UnknownRecovery, UnknownSecurity,
-    VerbsError, VerbsSetupError, XdpSetupError,
+    ConnectError, CqError, CreateCqError, CreateQpError, CreateSrqError, CudaError, DatapathError,
+    DatapathKind, DestinationGroupsError, DiscoveryError, EndpointError, EngineError, GroupError,
+    ListenError, MalformedKey, MemoryError, PostError, RegisterError, RoceError, SecurityError,
+    StateError, UnknownCc, UnknownEndpoint, UnknownLb, UnknownRailScheme, UnknownRecovery,
+    UnknownSecurity, VerbsError, VerbsSetupError, XdpSetupError,
 };
 
 use crate::error::*;
@@ -69,6 +69,15 @@ pub(crate) enum Failure {
     NoMembers,
     #[error("`root` and `addresses` are both set; set only one of them")]
     TwoMembers,
+    #[error(
+        "the address belongs to another datagram queue pair; create it with the one that sends"
+    )]
+    OtherAddress,
+    #[error(
+        "a datagram of {len} bytes does not fit into the path MTU of {mtu}; send at most \
+         {mtu} bytes, or use a connection"
+    )]
+    LongDatagram { len: usize, mtu: u32 },
     #[error("no peer connected in time; start the peer or raise the time-out")]
     NobodyCame,
     #[error(transparent)]
@@ -83,6 +92,8 @@ pub(crate) enum Failure {
     Listen(#[from] ListenError),
     #[error(transparent)]
     CreateCq(#[from] CreateCqError),
+    #[error(transparent)]
+    CreateSrq(#[from] CreateSrqError),
     #[error(transparent)]
     Cq(#[from] CqError),
     #[error(transparent)]
@@ -164,6 +175,9 @@ impl Failure {
             | Failure::DestinationGroups(_)
             | Failure::NoMembers
             | Failure::TwoMembers
+            | Failure::OtherAddress
+            | Failure::LongDatagram { .. }
+            | Failure::CreateSrq(_)
             | Failure::Text { .. }
             | Failure::Room { .. }
             | Failure::Address { .. }

@@ -50,6 +50,9 @@ mod connecting;
 
 mod roce;
 
+mod roce_datagram;
+mod roce_ud;
+
 mod listener;
 
 mod wr;
@@ -99,6 +102,8 @@ pub use qp_error::*;
 pub use qp_options::*;
 pub use remote::*;
 pub use roce::*;
+pub use roce_datagram::*;
+pub use roce_ud::*;
 pub use version::*;
 pub use wc::*;
 pub use wr::*;

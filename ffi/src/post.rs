@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use crate::arguments::{Array, Out};
 use crate::boundary::enter;
 use crate::failure::Failure;
-use crate::handle::find;
+use crate::handle::{Object, find};
 use crate::wr::with_inline;
 use crate::{braid_qp, braid_recv_wr, braid_send_wr};
 
@@ -27,7 +27,7 @@ pub unsafe extern "C" fn braid_qp_post_send(
     posted: *mut usize,
 ) -> c_int {
     // SAFETY: the caller's promise, for the array and the memory of its elements.
-    enter(|| unsafe { post_all(qp, wrs, count, posted, |qp, wr| post_send(qp, &wr)) })
+    enter(|| unsafe { post_all(qp, (wrs, count, "wrs"), posted, |qp, wr| post_send(qp, &wr)) })
 }
 
 /// Posts `count` work requests of the array `wrs` to the receive queue, like braid_qp_post_send.
@@ -44,21 +44,22 @@ pub unsafe extern "C" fn braid_qp_post_recv(
     // SAFETY: the caller's promise, for the array and what its elements name.
     let post = |qp: &braid_qp, wr: braid_recv_wr| Ok(qp.qp.post_recv(unsafe { wr.read() }?)?);
     // SAFETY: the caller's promise.
-    enter(|| unsafe { post_all(qp, wrs, count, posted, post) })
+    enter(|| unsafe { post_all(qp, (wrs, count, "wrs"), posted, post) })
 }
 
+/// Posts the work requests of an array, given by its start, their count and its name.
+///
 /// # Safety
-/// The caller's promise, for `wrs` and `posted`.
-unsafe fn post_all<T: Copy>(
-    qp: *mut braid_qp,
-    wrs: *const T,
-    count: usize,
+/// The caller's promise, for the array and `posted`.
+pub(crate) unsafe fn post_all<Q: Object, T: Copy>(
+    qp: *mut Q,
+    (wrs, count, name): (*const T, usize, &'static str),
     posted: *mut usize,
-    post: impl Fn(&braid_qp, T) -> Result<(), Failure>,
+    post: impl Fn(&Q, T) -> Result<(), Failure>,
 ) -> Result<c_int, Failure> {
     let mut done = 0;
     // SAFETY: as the caller promises.
-    let wrs = unsafe { Array::new(wrs, count, "wrs") };
+    let wrs = unsafe { Array::new(wrs, count, name) };
     let result = find(qp)
         .and_then(|qp| wrs?.iter().try_for_each(|wr| post(&qp, wr).inspect(|()| done += 1)));
     // SAFETY: as the caller promises; NULL is allowed.

@@ -9,6 +9,7 @@ use crate::address::{BRAID_ADDR_LEN, NO_ADDRESS, resolve, to_text};
 use crate::answer::Answer;
 use crate::arguments::{Out, patience, private_data, put_text, text};
 use crate::boundary::enter;
+use crate::degradation::cut;
 use crate::failure::Failure;
 use crate::growing::{self, Growing};
 use crate::handle::{Child, Children, find, hand_out, object, take};
@@ -33,6 +34,9 @@ const _: () = assert!(BRAID_MAX_PRIVATE_DATA == braid::MAX_PRIVATE_DATA);
 
 /// Maximum length of a peer's name with its NUL: 64 characters in UTF-8.
 pub const BRAID_PEER_NAME_LEN: usize = 64 * 4 + 1;
+
+/// Maximum length of a protocol's name, with its NUL.
+pub const BRAID_PROTOCOL_LEN: usize = 32;
 
 /// A reliable connected queue pair. Work requests of each queue end in posting order. Each has one
 /// completion if it is signalled or fails.
@@ -203,6 +207,12 @@ pub struct braid_qp_info {
     /// 1: packets leave from the source port of each path. 0: a NAT or firewall drops these, so all
     /// packets leave from the receiving port, on one path. -1: the queue pair is not connected.
     pub path_ports: c_int,
+    /// 0.
+    pub reserved: u32,
+    /// The protocol that carries the packets, such as "UDP" or "TCP". Empty if the queue pair is
+    /// not connected. If the datapath "auto" has chosen TCP, the degradation "datapath-unavailable"
+    /// gives the reason, see braid_qp_get_degradation.
+    pub protocol: [c_char; BRAID_PROTOCOL_LEN],
 }
 
 // SAFETY: `repr(C)`, `size` first, numbers and an array of them only.
@@ -223,6 +233,8 @@ impl From<&QueuePair> for braid_qp_info {
             payload_crc: qp.payload_crc().map_or(-1, |crc| (crc == Crc::On).into()),
             peer: qp.remote_addr().map_or(NO_ADDRESS, to_text),
             path_ports: qp.uses_path_ports().map_or(-1, c_int::from),
+            reserved: 0,
+            protocol: qp.protocol().map_or([0; BRAID_PROTOCOL_LEN], cut),
         }
     }
 }

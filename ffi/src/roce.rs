@@ -16,7 +16,7 @@ use crate::handle::find;
 use crate::qp::braid_qp;
 
 /// Queue pair numbers and PSNs have 24 bits.
-const MAX_24_BITS: u64 = (1 << 24) - 1;
+pub(crate) const MAX_24_BITS: u64 = (1 << 24) - 1;
 
 /// The peer's end of a RoCEv2 connection, initialised by braid_roce_remote_init. The caller must
 /// set `gid` and `qp`. The applications of the two ends exchange these values by other means.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use braid_ffi::*;
 use cap::Cap;
-use pair::{MEMORY, Pair, config, made, ok, queried, wr};
+use pair::{MEMORY, Pair, Side, config, made, ok, queried, wr};
 
 /// Counts allocations.
 #[global_allocator]
@@ -41,6 +41,24 @@ fn memory() -> usize {
     pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
 }
 
+/// Opens a datagram queue pair, posts to it, and closes it.
+fn open_for_datagrams(side: &Side) {
+    let size = size_of::<braid_roce_ud_options>();
+    // SAFETY: handles and values that live as long as the call.
+    unsafe {
+        let mut options = made(|options| braid_roce_ud_options_init(options, size));
+        (options.send_cq, options.recv_cq) = (side.cq, side.cq);
+        (options.number, options.port) = (2, 9);
+        let ud = made(|ud| braid_roce_ud_create(side.engine, side.pd, &options, ud));
+        let to = made(|to| braid_roce_address_create(ud, c"127.0.0.1".as_ptr(), 9, 0, to));
+        let sges = [side.sge(0, MEMORY)];
+        let recv = braid_recv_wr { id: 3, sges: sges.as_ptr(), sge_count: 1 };
+        ok(braid_roce_ud_post_recv(ud, &recv, 1, null_mut()));
+        ok(braid_roce_address_close(to));
+        ok(braid_roce_ud_close(ud));
+    }
+}
+
 fn everything(threads: u32) {
     // SAFETY: handles and values that live as long as the call.
     unsafe {
@@ -56,6 +74,9 @@ fn everything(threads: u32) {
             pair.a.post_send(braid_send_wr { remote_addr, rkey, ..wr(2, BRAID_WR_WRITE, &sge) });
             let paths = made(|paths| braid_engine_query_paths(pair.a.engine, paths));
             ok(braid_paths_close(paths));
+            if fabric.is_null() {
+                open_for_datagrams(&pair.a);
+            }
             let info: braid_qp_info = queried(|info| braid_qp_query(pair.a.qp, info));
             assert_eq!(info.state, BRAID_QP_RTS);
             let taken = pair.a.local_addr();

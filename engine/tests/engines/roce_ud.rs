@@ -57,6 +57,7 @@ impl End {
         self.qp.send(&datagram, &address, payload).unwrap();
         let done = self.next();
         assert_eq!((done.wr_id, done.work, done.status), (id, Work::Send, Status::Success));
+        assert_eq!(done.len as usize, payload.len());
     }
 
     fn next(&self) -> Completion {
@@ -247,10 +248,26 @@ fn wildcard_addresses_and_other_datapaths_are_refused() {
     let config = EngineConfig { bind: "0.0.0.0:0".parse().unwrap(), ..local() };
     let engine = Engine::new(config).unwrap();
     let (pd, cq) = (engine.alloc_pd(), engine.create_cq(1).unwrap());
-    let options = RoceUdOptions::new(QpId::new(1), KEY, &cq, &pd.create_srq(1, 1).unwrap());
+    let options = RoceUdOptions::new(QpId::new(2), KEY, &cq, &pd.create_srq(1, 1).unwrap());
     assert!(matches!(engine.roce_ud(9, &options), Err(RoceError::Wildcard { .. })));
     let engine = Engine::new(EngineConfig { datapath: braid::Datapath::Tcp, ..local() }).unwrap();
     let (pd, cq) = (engine.alloc_pd(), engine.create_cq(1).unwrap());
-    let options = RoceUdOptions::new(QpId::new(1), KEY, &cq, &pd.create_srq(1, 1).unwrap());
+    let options = RoceUdOptions::new(QpId::new(2), KEY, &cq, &pd.create_srq(1, 1).unwrap());
     assert!(matches!(engine.roce_ud(9, &options), Err(RoceError::Datapath { .. })));
+}
+
+#[test]
+fn numbers_of_management_and_objects_of_other_engines_are_refused() {
+    let (a, b) = (End::new(&local(), 0x11), End::new(&local(), 0x22));
+    let open = |number, cq: &End, srq: &End| {
+        let options = RoceUdOptions::new(QpId::new(number), KEY, &cq.cq, &srq.srq);
+        a.engine.roce_ud(a.addr.port(), &options).err().map(|error| error.to_string())
+    };
+    for number in [0, 1] {
+        assert!(open(number, &a, &a).is_some_and(|text| text.contains("reserved for management")));
+    }
+    for (cq, srq) in [(&a, &b), (&b, &a)] {
+        assert!(open(0x33, cq, srq).is_some_and(|text| text.contains("must be of one engine")));
+    }
+    assert_eq!(open(0x33, &a, &a), None);
 }

@@ -44,14 +44,14 @@ thread_local! {
 }
 
 /// Passes the completions that `fill` adds to a vector on to C.
-fn hand_over(
-    room: &mut Room<braid_wc>,
+fn hand_over<T: From<Completion>>(
+    room: &mut Room<T>,
     fill: impl FnOnce(&mut Vec<Completion>, usize) -> Result<(), Failure>,
 ) -> Result<c_int, Failure> {
     BATCH.with_borrow_mut(|batch| {
         batch.clear();
         let result = fill(batch, room.left().min(c_int::MAX as usize));
-        room.extend(batch.drain(..).map(braid_wc::from));
+        room.extend(batch.drain(..).map(T::from));
         // An overrun is reported after the completions that fit the queue.
         if room.used() == 0 { result.map(|()| 0) } else { Ok(room.used()) }
     })
@@ -94,12 +94,21 @@ pub unsafe extern "C" fn braid_cq_close(cq: *mut braid_cq) -> c_int {
 /// Threads: any; each completion goes to one of them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_cq_poll(cq: *mut braid_cq, wcs: *mut braid_wc, max: usize) -> c_int {
-    enter(|| {
-        // SAFETY: the caller's promise.
-        let mut room = unsafe { Room::new(wcs, max, "wcs") }?;
-        let cq = find(cq)?;
-        hand_over(&mut room, |batch, max| cq.turns.poll(batch, max))
-    })
+    // SAFETY: the caller's promise.
+    enter(|| unsafe { poll_queue(cq, wcs, max) })
+}
+
+/// # Safety
+/// The caller's promise, for `wcs`.
+pub(crate) unsafe fn poll_queue<T: From<Completion>>(
+    cq: *mut braid_cq,
+    wcs: *mut T,
+    max: usize,
+) -> Result<c_int, Failure> {
+    // SAFETY: as the caller promises.
+    let mut room = unsafe { Room::new(wcs, max, "wcs") }?;
+    let cq = find(cq)?;
+    hand_over(&mut room, |batch, max| cq.turns.poll(batch, max))
 }
 
 /// Takes completions like braid_cq_poll, but waits up to `timeout_us` microseconds for the first
@@ -113,12 +122,22 @@ pub unsafe extern "C" fn braid_cq_wait(
     max: usize,
     timeout_us: u64,
 ) -> c_int {
-    enter(|| {
-        // SAFETY: the caller's promise.
-        let mut room = unsafe { Room::new(wcs, max, "wcs") }?;
-        let (cq, limit) = (find(cq)?, patience(timeout_us));
-        hand_over(&mut room, |batch, max| cq.turns.wait(batch, max, limit))
-    })
+    // SAFETY: the caller's promise.
+    enter(|| unsafe { wait_queue(cq, wcs, max, timeout_us) })
+}
+
+/// # Safety
+/// The caller's promise, for `wcs`.
+pub(crate) unsafe fn wait_queue<T: From<Completion>>(
+    cq: *mut braid_cq,
+    wcs: *mut T,
+    max: usize,
+    timeout_us: u64,
+) -> Result<c_int, Failure> {
+    // SAFETY: as the caller promises.
+    let mut room = unsafe { Room::new(wcs, max, "wcs") }?;
+    let (cq, limit) = (find(cq)?, patience(timeout_us));
+    hand_over(&mut room, |batch, max| cq.turns.wait(batch, max, limit))
 }
 
 /// Returns the descriptor, an eventfd, that becomes readable when a completion arrives on an armed

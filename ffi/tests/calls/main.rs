@@ -3,6 +3,7 @@
 //! Other test programs need a process of their own: `ends` receives the log, and `nothing_left`
 //! counts descriptors, threads and memory.
 
+mod datagrams;
 mod descriptors;
 mod group;
 mod hostile;

@@ -175,6 +175,7 @@ fn a_queue_pair_tells_what_it_is_and_has_seen() {
             ok(braid_paths_close(paths));
             let info: braid_qp_info = queried(|info| braid_qp_query(pair.a.qp, info));
             assert_eq!(info.path_ports, 1);
+            assert!(["UDP", "in-process"].contains(&text(&info.protocol).as_str()));
 
             let ooo = made(|ooo| braid_qp_query_ooo(pair.b.qp, ooo));
             let more = made(|ooo| braid_qp_query_ooo(pair.b.qp, ooo));
@@ -302,6 +303,37 @@ fn policies_are_chosen_by_name_and_injected_faults_are_survived() {
     }
     a.close();
     b.close();
+}
+
+#[test]
+fn auto_names_the_protocol_that_it_has_chosen_and_why() {
+    let of = |datapath: &std::ffi::CStr| {
+        let config = config(1, ptr::null_mut());
+        Side::new(&braid_engine_config { datapath: datapath.as_ptr(), ..config })
+    };
+    for (theirs, expected) in [(c"auto", "UDP"), (c"tcp", "TCP")] {
+        let pair = Pair::of(of(c"auto"), of(theirs));
+        for (side, protocol) in [(&pair.a, expected), (&pair.b, expected)] {
+            // SAFETY: a handle, and a value that lives as long as the call.
+            let info: braid_qp_info = queried(|info| unsafe { braid_qp_query(side.qp, info) });
+            assert_eq!((text(&info.protocol).as_str(), info.reserved), (protocol, 0));
+        }
+        let mut why = braid_degradation {
+            size: size_of::<braid_degradation>(),
+            rail: 0,
+            reserved: 0,
+            name: [0; BRAID_DEGRADATION_NAME_LEN],
+            text: [0; BRAID_DEGRADATION_TEXT_LEN],
+        };
+        // SAFETY: as above.
+        let count = ok(unsafe { braid_qp_get_degradation(pair.a.qp, 0, &mut why) });
+        assert_eq!(count == 1, expected == "TCP");
+        if count == 1 {
+            assert_eq!(text(&why.name), "datapath-unavailable");
+            assert!(text(&why.text).contains("cannot be reached"), "{}", text(&why.text));
+        }
+        pair.close();
+    }
 }
 
 /// The end of a side, as its peer is told.

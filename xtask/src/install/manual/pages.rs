@@ -51,7 +51,7 @@ const TOPICS: &[Topic] = &[
     Topic {
         page: "braid_qp",
         summary: "queue pairs, their options, state and counters",
-        beginnings: &["braid_qp", "braid_peer_name_len"],
+        beginnings: &["braid_qp", "braid_peer_name_len", "braid_protocol_len"],
     },
     Topic {
         page: "braid_connect",
@@ -63,6 +63,19 @@ const TOPICS: &[Topic] = &[
             "braid_roce",
             "braid_engine_roce",
             "braid_max_private_data",
+        ],
+    },
+    Topic {
+        page: "braid_roce_ud",
+        summary: "datagrams over plain RoCEv2",
+        beginnings: &[
+            "braid_roce_ud",
+            "braid_roce_address",
+            "braid_roce_datagram",
+            "braid_roce_wc",
+            "braid_roce_header_len",
+            "braid_cq_poll_datagrams",
+            "braid_cq_wait_datagrams",
         ],
     },
     Topic {
