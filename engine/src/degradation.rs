@@ -108,6 +108,18 @@ pub enum Degradation {
         /// The cause.
         cause: String,
     },
+    /// The peer has fallen silent over the datapath of its connection. Its host accepts connections
+    /// over another one, which new connections take.
+    DatapathSilent {
+        /// The rail.
+        rail: usize,
+        /// The peer's address on it.
+        to: SocketAddr,
+        /// The datapath of the connection.
+        used: &'static str,
+        /// The datapath of new connections.
+        other: &'static str,
+    },
     /// The system refuses a socket option that the connection can do without.
     SocketOptionRefused {
         /// The rail.
@@ -177,6 +189,7 @@ impl Degradation {
             Degradation::PathMtu { .. } => "path-mtu",
             Degradation::PathsUnconnected { .. } => "paths-unconnected",
             Degradation::DatapathUnavailable { .. } => "datapath-unavailable",
+            Degradation::DatapathSilent { .. } => "datapath-silent",
             Degradation::SocketOptionRefused { .. } => "socket-option-refused",
         }
     }
@@ -193,6 +206,7 @@ impl Degradation {
             | Degradation::PathMtu { rail, .. }
             | Degradation::PathsUnconnected { rail, .. }
             | Degradation::DatapathUnavailable { rail, .. }
+            | Degradation::DatapathSilent { rail, .. }
             | Degradation::SocketOptionRefused { rail, .. } => rail,
         }
     }
@@ -252,6 +266,13 @@ impl fmt::Display for Degradation {
                  opened ({}); {}",
                 system(*errno),
                 connection_remedy(*errno, *paths)
+            ),
+            Degradation::DatapathSilent { rail, to, used, other } => write!(
+                f,
+                "rail {rail} carries nothing: {to} does not answer over {used} any more, and its \
+                 host accepts {other} connections there; connect again, which takes {other}, and \
+                 let {used} pass in the firewalls of both hosts, or see whether the peer's process \
+                 hangs"
             ),
             Degradation::DatapathUnavailable { rail, wanted, used, cause } => {
                 write!(f, "rail {rail} uses {used} instead of {wanted}: {cause}")
@@ -314,6 +335,7 @@ mod tests {
                 used: "UDP sockets",
                 cause: "no route".into(),
             },
+            Degradation::DatapathSilent { rail: 1, to, used: "UDP", other: "TCP" },
             Degradation::SocketOptionRefused {
                 rail: 1,
                 option: "IP_TOS",

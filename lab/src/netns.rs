@@ -50,6 +50,15 @@ impl Namespace {
         tools::inside(&self.name, program)
     }
 
+    /// Runs a function in this namespace, on a thread of its own. Sockets that the function opens
+    /// stay there, wherever they are used later.
+    ///
+    /// # Errors
+    /// The namespace is gone.
+    pub fn on<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, FabricError> {
+        namespace::inside(&self.name, work)
+    }
+
     /// Makes a veth pair to another namespace. The device has the same name at both ends, and is
     /// down.
     ///

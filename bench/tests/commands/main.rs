@@ -1,5 +1,6 @@
 //! `braid-perf` as a user starts it.
 
+mod auto_cut;
 mod bandwidth;
 mod device_memory;
 mod info;

@@ -4,15 +4,18 @@
 //! Both carriers receive at the same port number. The worker chooses one for each connection
 //! during set-up and names it in the local address of all packets, so nothing is chosen here.
 
+mod silence;
+
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use braid_transport::{AddrPair, Carrier, LocalAddr, Regions};
 use braid_wire::{BASE_DATAGRAM, QpId, Time};
 
+use self::silence::Silence;
 use crate::datapath::datagram::DatagramDatapath;
 use crate::datapath::{
     Arrived, Caps, CarrierTrouble, Datapath, DatapathSetup, Envelope, JoinError, Losses, Owner,
@@ -29,12 +32,30 @@ const TCP: Carrier = Carrier(1);
 /// a system call.
 const SELDOM: u32 = 16;
 
+/// Time in which connections to a peer begin over TCP after UDP was found not to pass.
+const TCP_FIRST: Duration = Duration::from_secs(10);
+
+/// A watched peer.
+struct Watched {
+    /// The reason why the peer over TCP is not reached by UDP, if this end has chosen.
+    why_tcp: Option<String>,
+    /// The time at which UDP was found not to pass, or at which the peer was first watched.
+    since: Instant,
+    /// The silence of the peer over UDP.
+    silence: Option<Silence>,
+}
+
+impl Default for Watched {
+    fn default() -> Self {
+        Watched { why_tcp: None, since: Instant::now(), silence: None }
+    }
+}
+
 /// The datapath over UDP and TCP.
 pub(crate) struct AutoDatapath {
     udp: DatagramDatapath,
     tcp: TcpDatapath,
-    /// The watched peers, and why those over TCP are not reached by UDP, if this end has chosen.
-    peers: HashMap<AddrPair, Option<String>>,
+    peers: HashMap<AddrPair, Watched>,
     /// The number of watched peers over UDP and over TCP.
     counts: [usize; 2],
     /// Receive calls until both carriers are looked at.
@@ -205,8 +226,12 @@ impl DatapathSetup for AutoDatapath {
     fn close(&mut self, _: QpId) {}
 
     fn carrier_to(&self, to: SocketAddr) -> Carrier {
-        let over_tcp = self.peers.keys().any(|peer| is_tcp(*peer) && peer.remote == to);
-        if over_tcp { TCP } else { Carrier::default() }
+        let mut there = self.peers.iter().filter(|(peer, _)| peer.remote == to);
+        let begins_over_tcp = |(peer, watched): (&AddrPair, &Watched)| match is_tcp(*peer) {
+            true => watched.since.elapsed() < TCP_FIRST,
+            false => watched.silence.as_ref().is_some_and(|it| it.was_within(TCP_FIRST)),
+        };
+        if there.any(begins_over_tcp) { TCP } else { Carrier::default() }
     }
 
     fn roce_batch(&self, to: SocketAddr) -> Option<RoceBatch> {
@@ -214,10 +239,11 @@ impl DatapathSetup for AutoDatapath {
     }
 
     fn fell_back(&mut self, to: AddrPair, trouble: &CarrierTrouble) {
-        let known = self.peers.entry(to).or_default();
-        // Later connections to the same peer begin over TCP.
-        if known.is_none() && trouble.unanswered > 0 {
-            *known = Some(describe(to.remote, trouble));
+        // A later connection that begins over TCP finds nothing out.
+        if trouble.unanswered > 0 {
+            let watched = self.peers.entry(to).or_default();
+            watched.why_tcp = Some(describe(to.remote, trouble));
+            watched.since = Instant::now();
         }
     }
 
@@ -252,6 +278,15 @@ impl PathInfo for AutoDatapath {
         self.udp.use_ecn(to, ecn);
     }
 
+    fn on_silence(&mut self, to: AddrPair, is_silent: bool) {
+        let bound = self.tcp.local_addr();
+        let Some(watched) = self.peers.get_mut(&to).filter(|_| !is_tcp(to)) else { return };
+        match is_silent {
+            true => watched.silence.get_or_insert_with(|| Silence::begin(bound, to)).look(),
+            false => watched.silence = None,
+        }
+    }
+
     fn take_refused(&mut self, sink: &mut dyn FnMut(Carrier, PortRefused)) {
         self.udp.take_refused(sink);
         self.tcp.take_refused(&mut |_, refused| sink(TCP, refused));
@@ -272,9 +307,14 @@ impl PathInfo for AutoDatapath {
                 "the peer has chosen TCP, as its datapath is `tcp` or UDP does not pass from there"
                     .to_owned()
             };
-            let cause = self.peers.get(&to).cloned().flatten().unwrap_or_else(theirs);
-            let (wanted, used) = ("UDP", "TCP");
+            let known = self.peers.get(&to).and_then(|watched| watched.why_tcp.clone());
+            let (wanted, used, cause) = ("UDP", "TCP", known.unwrap_or_else(theirs));
             all.push(Degradation::DatapathUnavailable { rail, wanted, used, cause });
+        }
+        let silence = self.peers.get(&to).and_then(|watched| watched.silence.as_ref());
+        if silence.is_some_and(Silence::accepts_tcp) {
+            let (to, used, other) = (to.remote, "UDP", "TCP");
+            all.push(Degradation::DatapathSilent { rail, to, used, other });
         }
         self.known(to).degradations(rail, to, all);
     }

@@ -361,6 +361,10 @@ pub(crate) trait PathInfo {
     /// Default: they may.
     fn use_ecn(&mut self, _to: SocketAddr, _ecn: bool) {}
 
+    /// Takes note of whether a watched peer has answered lately. The worker calls this again and
+    /// again while the peer is silent.
+    fn on_silence(&mut self, _to: AddrPair, _is_silent: bool) {}
+
     /// Reports the ports that hosts have refused (ICMP port unreachable) since the last call, with
     /// the carrier. The call costs system calls, so the worker makes it when a peer is silent.
     fn take_refused(&mut self, _sink: &mut dyn FnMut(Carrier, PortRefused)) {}

@@ -18,6 +18,8 @@ mod peers;
 mod socket;
 mod table;
 
+pub(crate) use self::socket::dial;
+
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};

@@ -74,7 +74,7 @@ pub(super) fn local_addr(socket: &Socket) -> io::Result<SocketAddr> {
 
 /// Begins to connect to `pair` from any free port of the address and interface from which a
 /// listener at `bound` sends there.
-pub(super) fn dial(bound: SocketAddr, pair: AddrPair) -> io::Result<Socket> {
+pub(crate) fn dial(bound: SocketAddr, pair: AddrPair) -> io::Result<Socket> {
     let (to, mut from) = (pair.remote, sends_from(bound, &pair));
     let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;

@@ -16,6 +16,9 @@ use crate::degradation::{Degradation, RailTrouble};
 
 /// The shortest time between two surveys caused by timers.
 const EVERY: Duration = Duration::from_millis(250);
+/// Number of ends of PING intervals without an answer after which a peer counts as silent. The
+/// first one follows an answer at the beginning of its interval.
+const SILENT_INTERVALS: u32 = 3;
 /// Time in which a rail should prove that it reaches the peer.
 const PROVED_WITHIN: Duration = Duration::from_secs(1);
 
@@ -30,6 +33,7 @@ impl Worker {
     /// Updates the list of a peer and logs the differences.
     #[cold]
     pub(super) fn survey(&mut self, now: Time, index: usize) {
+        self.report_silence(index);
         let Some((endpoint, rails, addrs)) = self.peers.known(index) else { return };
         let Some(surveyed) = self.peers.surveyed(index) else { return };
         let is_new = now - surveyed.made_at < PROVED_WITHIN;
@@ -44,6 +48,15 @@ impl Worker {
         }
         let next_at = now + EVERY;
         self.peers.set_surveyed(index, Surveyed { list: found, next_at, ..*surveyed });
+    }
+
+    /// Tells the datapaths whether the peer answers, unless nobody asks it any more.
+    fn report_silence(&mut self, index: usize) {
+        let Some((endpoint, _, addrs)) = self.peers.known(index) else { return };
+        let Some(intervals) = endpoint.intervals_without_answer() else { return };
+        for (rail, to) in addrs.by_rail() {
+            self.rails.of(rail).on_silence(to, intervals >= SILENT_INTERVALS);
+        }
     }
 
     /// Updates the lists of all peers.

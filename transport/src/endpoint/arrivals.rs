@@ -84,6 +84,7 @@ impl Endpoint {
         let qp = self.qp_mut(slot);
         if let Some(acked) = qp.on_ack(now, ack, rails) {
             if acked > 0 {
+                self.liveness.without_answer = 0;
                 // The sample includes the delay of the acknowledgement at the peer, because a
                 // time-out has to wait for that, too.
                 let round_trip = now.since_stamp(ack.stamp);
@@ -155,6 +156,7 @@ impl Endpoint {
             ControlKind::Confirm => return false,
             ControlKind::Pong => {
                 self.heard();
+                self.liveness.without_answer = 0;
                 let by_port = left_by.path().is_none();
                 rails.on_probe_answer(now, left_by.rail(), by_port, control.stamp);
             }

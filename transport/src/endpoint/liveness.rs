@@ -22,6 +22,8 @@ pub(super) struct Liveness {
     /// Time at which an answer to a PING counts as missing.
     pub(super) look_at: Time,
     pub(super) silence: Silence,
+    /// Number of intervals that have ended since the peer answered or acknowledged anything.
+    pub(super) without_answer: u32,
     /// The longest round trip known in the intervals without an answer, and in the one before them.
     pub(super) slowest: Duration,
     /// The queue pairs that send PINGs: all that receive.
@@ -117,6 +119,7 @@ impl Liveness {
             check_at,
             look_at: Time::FAR_FUTURE,
             silence: Silence::default(),
+            without_answer: 0,
             slowest: Duration::ZERO,
             ring: Ring::default(),
             question: None,

@@ -44,6 +44,7 @@ impl Endpoint {
 
     fn end_interval(&mut self, now: Time) {
         let interval = self.config.ping_interval;
+        self.liveness.without_answer = self.liveness.without_answer.saturating_add(1);
         // While the driver did not run, it did not receive: an answer may be waiting.
         if self.liveness.silence.asked && now - self.liveness.check_at >= interval {
             self.liveness.check_at = now + interval / LISTENS;
@@ -63,6 +64,13 @@ impl Endpoint {
         } else {
             self.give_up_peer(EndCause::PeerSilent);
         }
+    }
+
+    /// Number of PING intervals that have ended since the peer answered a PING or acknowledged a
+    /// segment. Its own PINGs do not count, because they arrive even if it receives nothing.
+    /// `None`: no queue pair sends PINGs.
+    pub fn intervals_without_answer(&self) -> Option<u32> {
+        self.liveness.ring.first().map(|_| self.liveness.without_answer)
     }
 
     pub(super) fn give_up_peer(&mut self, cause: EndCause) {
