@@ -92,7 +92,7 @@ class WaitTimeoutError(BraidError, TimeoutError):
 
 
 class WorkError(BraidError):
-    """A work request failed. Its queue pair has ended."""
+    """A work request failed. Its queue pair has ended, unless it takes datagrams."""
 
     operation: str
     """The operation, such as `WRITE`."""

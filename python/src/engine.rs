@@ -20,6 +20,7 @@ use crate::process::{check_end, release};
 use crate::queue_pair::{QpHandle, QueuePair};
 use crate::region::{PinnedRegion, Region};
 use crate::roce::RocePort;
+use crate::roce_ud::{RoceUd, UdHandle};
 use crate::settings::Settings;
 
 /// A user of the network: sockets, threads, and the objects made with it.
@@ -124,6 +125,26 @@ impl Engine {
     #[pyo3(signature = (gid, port=DEFAULT_PORT))]
     fn roce_port(&self, py: Python<'_>, gid: &str, port: u16) -> PyResult<RocePort> {
         RocePort::of(py, &self.shared, gid, port)
+    }
+
+    /// Opens a queue pair for datagrams over plain RoCEv2 (UD): `number` and `q_key` are what its
+    /// peers send to. If `port` is 4791, the UDP port of RoCEv2, it receives there, otherwise at
+    /// the engine's address, to which only other engines can send. The engine has to be bound to
+    /// one address. RoCEv2 protects nothing.
+    #[pyo3(
+        signature = (number, q_key, **settings),
+        text_signature = "($self, number, q_key, *, port=4791, psn=0, max_send_wr=256, \
+            max_recv_wr=512, max_sge=16)"
+    )]
+    fn roce_ud(
+        &self,
+        py: Python<'_>,
+        number: u32,
+        q_key: u32,
+        settings: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Py<RoceUd>> {
+        let settings = Settings::new(py, "Engine.roce_ud", settings)?;
+        RoceUd::new(py, UdHandle::create(py, &self.shared, (number, q_key), settings)?)
     }
 
     /// Connects a new queue pair to the listener at `address`, such as `192.0.2.1:4791` or a host

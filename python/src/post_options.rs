@@ -22,6 +22,8 @@ pub(crate) struct PostOptions {
 impl PostOptions {
     /// The options of SENDs and WRITEs.
     pub(crate) const SEND: [&str; 4] = ["imm", "solicited", "fence", "to"];
+    /// The options of datagrams.
+    pub(crate) const DATAGRAM: [&str; 3] = ["imm", "solicited", "to"];
     /// The options of READs and atomics.
     pub(crate) const RESPONSE: [&str; 2] = ["fence", "to"];
     /// The options of receives.

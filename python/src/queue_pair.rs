@@ -1,10 +1,10 @@
 //! Queue pairs.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use braid::{
-    PostError, QpError, QpOptions, QpState, QueuePair as BraidQueuePair, RecvWr, SendWr, Work, wr,
+    Degradation, QpError, QpOptions, QpState, QueuePair as BraidQueuePair, RecvWr, SendWr, Status,
+    Work, wr,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -15,20 +15,19 @@ use crate::engine_shared::EngineShared;
 use crate::errors::{Raise, cause_name, describe, error};
 use crate::info::qp_counters;
 use crate::post_options::PostOptions;
+use crate::posting::Posting;
 use crate::process::release;
 use crate::qp_config;
-use crate::queue_state::QueueState;
 use crate::region::LocalMemory;
 use crate::remote::RemoteRegion;
 use crate::roce;
 use crate::scratch::{Scratch, ScratchWord};
 use crate::settings::Settings;
 use crate::slot::{Closable, Slot, lock};
-use crate::work::{Kept, WorkState};
+use crate::work::{Kept, next_handle};
 use crate::work_handle::WorkHandle;
+use crate::work_owner::WorkOwner;
 
-/// The number of the next handle.
-static NEXT_HANDLE: AtomicU64 = AtomicU64::new(0);
 /// The largest number of atomics of a queue pair in flight.
 const MAX_ATOMICS: u32 = 4096;
 
@@ -71,7 +70,7 @@ impl QpHandle {
         let handle = Arc::new(QpHandle {
             shared: shared.clone(),
             qp: Slot::new("queue pair", qp),
-            handle: NEXT_HANDLE.fetch_add(1, Ordering::Relaxed),
+            handle: next_handle(),
             number,
             max_inline,
             room,
@@ -90,24 +89,12 @@ impl QpHandle {
         self.qp.get(py)
     }
 
-    pub(crate) fn shared(&self) -> &Arc<EngineShared> {
-        &self.shared
-    }
-
     pub(crate) fn max_inline(&self) -> usize {
         self.max_inline
     }
 
     pub(crate) fn set_private_data(&self, data: Vec<u8>) {
         *lock(&self.private_data) = Some(data);
-    }
-
-    /// The reason why the queue pair is in ERR, or was when it was closed.
-    pub(crate) fn error(&self, py: Python<'_>) -> Option<QpError> {
-        match self.qp.is_closed() {
-            false => self.qp.get(py).ok().and_then(|qp| qp.error()),
-            true => *lock(&self.end),
-        }
     }
 
     /// Takes a word for the result of an atomic.
@@ -124,6 +111,14 @@ impl QpHandle {
         Err(error(py, "PostError", text))
     }
 
+    /// The sentence on a peer that the engine reaches by another datapath only, if it is so.
+    fn silence(&self, py: Python<'_>) -> Option<String> {
+        let qp = self.qp.get(py).ok()?;
+        let all = release(py, || qp.degradations());
+        let silent = |one: &Degradation| matches!(one, Degradation::DatapathSilent { .. });
+        all.into_iter().find(silent).map(|one| one.to_string())
+    }
+
     /// Posts a request of the send queue.
     pub(crate) fn post_send(
         self: &Arc<Self>,
@@ -135,7 +130,7 @@ impl QpHandle {
         let qp = self.qp(py)?;
         let PostOptions { solicited, fence, to, .. } = options;
         let kind = request.op.work();
-        self.post(py, kind, kept, to, |id| {
+        Posting { kind, kept, to }.post(py, self.clone(), |id| {
             let request = SendWr { id, solicited, fence, ..request.clone() };
             match &inline {
                 Some(data) => qp.post_send_inline(request, data),
@@ -153,47 +148,42 @@ impl QpHandle {
         let qp = self.qp(py)?;
         let LocalMemory { pieces, regions, .. } = memory;
         let kept = Kept { regions, ..Kept::default() };
-        self.post(py, Work::Recv, kept, options.to, |id| {
+        Posting { kind: Work::Recv, kept, to: options.to }.post(py, self.clone(), |id| {
             qp.post_recv(RecvWr { id, sges: pieces.iter().copied().collect() })
         })
     }
+}
 
-    /// Registers a work request and posts it. If the queue is full, looks for ended work and tries
-    /// again.
-    fn post(
-        self: &Arc<Self>,
-        py: Python<'_>,
-        kind: Work,
-        kept: Kept,
-        to: Option<Arc<QueueState>>,
-        post: impl Fn(u64) -> Result<(), PostError>,
-    ) -> PyResult<Py<WorkHandle>> {
-        let driver = &self.shared.parts(py)?.driver;
-        if kept.regions.iter().any(|region| !region.is_of(&self.shared.children)) {
-            let text = "the region belongs to another engine or to a group; register the buffer \
-                 by the engine of the queue pair";
-            return Err(error(py, "PostError", text));
+impl WorkOwner for QpHandle {
+    fn shared(&self) -> &Arc<EngineShared> {
+        &self.shared
+    }
+
+    fn handle(&self) -> u64 {
+        self.handle
+    }
+
+    /// The reason why the queue pair is in ERR, or was when it was closed.
+    fn error(&self, py: Python<'_>) -> Option<QpError> {
+        match self.qp.is_closed() {
+            false => self.qp.get(py).ok().and_then(|qp| qp.error()),
+            true => *lock(&self.end),
         }
-        let id = driver.next_id();
-        let state = Arc::new(WorkState::new(id, self.handle, kind, kept, to.clone()));
-        let work = Py::new(py, WorkHandle::new(state.clone(), self.clone()))?;
-        if !driver.add(py, &state)? {
-            let text = "more work is in flight than the queues hold; wait for some first";
-            return Err(error(py, "PostError", text));
-        }
-        if let Some(queue) = &to {
-            queue.add(id, work.clone_ref(py).into_any());
-        }
-        let Err(refused) = post(id) else { return Ok(work) };
-        driver.remove(id);
-        if let Some(queue) = &to {
-            queue.remove(id);
-        }
-        let text = match self.error(py) {
-            Some(end) => format!("{refused}; it has ended: {}", describe(&end)),
-            None => refused.to_string(),
+    }
+
+    fn consequence(&self, py: Python<'_>, _: Status) -> (String, &'static str) {
+        let Some(end) = self.error(py) else {
+            return ("the queue pair was closed".to_owned(), "application");
         };
-        Err(error(py, "PostError", text))
+        let mut text = format!("the queue pair ended: {}", describe(&end));
+        if let Some(silence) = self.silence(py) {
+            text = format!("{text}; {silence}");
+        }
+        (text, cause_name(end.cause))
+    }
+
+    fn object(self: Arc<Self>, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Ok(QueuePair::new(py, self)?.into_any())
     }
 }
 
@@ -381,6 +371,14 @@ impl QueuePair {
     fn peer_address(&self, py: Python<'_>) -> PyResult<Option<String>> {
         let qp = self.handle.qp(py)?;
         Ok(release(py, || qp.remote_addr()).map(|addr| addr.to_string()))
+    }
+
+    /// The protocol that carries the packets, such as `UDP` or `TCP`. `None`: not connected.
+    /// `degradations` says why it is another one than `datapath='auto'` prefers.
+    #[getter]
+    fn protocol(&self, py: Python<'_>) -> PyResult<Option<&'static str>> {
+        let qp = self.handle.qp(py)?;
+        Ok(release(py, || qp.protocol()))
     }
 
     /// The degradations of the connection: what it does without, why, and the remedy.

@@ -360,7 +360,10 @@ impl LocalMemory {
     pub(crate) fn read(local: &Bound<'_, PyAny>, max_inline: usize) -> PyResult<Self> {
         let mut memory = LocalMemory::default();
         if !memory.add_all(local)? {
-            memory.inline = Some(copy(local, max_inline)?);
+            let accepted = "is not local memory; give a Region, a part of one, a list of them, or \
+                            bytes";
+            let check = |py: Python<'_>, len| check_inline(py, len, max_inline);
+            memory.inline = Some(copy(local, accepted, check)?);
         }
         Ok(memory)
     }
@@ -414,21 +417,24 @@ impl LocalMemory {
     }
 }
 
-/// Copies the bytes of an object.
-fn copy(object: &Bound<'_, PyAny>, max: usize) -> PyResult<Vec<u8>> {
+/// Copies the bytes of an object if `check` finds their number right. `refused` completes the
+/// sentence on an object that has none.
+pub(crate) fn copy(
+    object: &Bound<'_, PyAny>,
+    refused: &str,
+    check: impl Fn(Python<'_>, usize) -> PyResult<()>,
+) -> PyResult<Vec<u8>> {
     let py = object.py();
     if let Ok(bytes) = object.cast::<PyBytes>() {
         let bytes = bytes.as_bytes();
-        return check_inline(py, bytes.len(), max).map(|()| bytes.to_vec());
+        return check(py, bytes.len()).map(|()| bytes.to_vec());
     }
     let Ok(buffer) = PyUntypedBuffer::get(object) else {
         let class = object.get_type();
-        return Err(PyTypeError::new_err(format!(
-            "{class} is not local memory; give a Region, a part of one, a list of them, or bytes"
-        )));
+        return Err(PyTypeError::new_err(format!("{class} {refused}")));
     };
     let len = buffer.len_bytes();
-    check_inline(py, len, max)?;
+    check(py, len)?;
     if !buffer.is_c_contiguous() {
         return Err(error(py, "PostError", "the bytes are not contiguous; give a copy"));
     }

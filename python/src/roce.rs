@@ -82,7 +82,7 @@ pub(crate) fn connect(
 }
 
 /// Checks a number of 24 bits.
-fn within(py: Python<'_>, name: &str, value: u32) -> PyResult<u32> {
+pub(crate) fn within(py: Python<'_>, name: &str, value: u32) -> PyResult<u32> {
     if value <= MAX_24_BITS {
         return Ok(value);
     }

@@ -1,6 +1,6 @@
 //! Work requests in flight, and their outcomes.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use braid::{Completion, Status, Work as Kind};
@@ -10,6 +10,14 @@ use crate::queue_state::QueueState;
 use crate::region::PinnedRegion;
 use crate::scratch::ScratchWord;
 use crate::slot::lock;
+
+/// The number of the next queue pair.
+static NEXT_HANDLE: AtomicU64 = AtomicU64::new(0);
+
+/// Returns the number of a new queue pair, which its works carry.
+pub(crate) fn next_handle() -> u64 {
+    NEXT_HANDLE.fetch_add(1, Ordering::Relaxed)
+}
 
 /// The end of a work request.
 #[derive(Clone, Copy)]

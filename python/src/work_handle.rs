@@ -7,20 +7,20 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::errors::{cause_name, describe, error, error_with, status_name};
-use crate::queue_pair::{QpHandle, QueuePair};
+use crate::errors::{error, error_with, status_name};
 use crate::work::{Outcome, Waiter, WorkState};
+use crate::work_owner::WorkOwner;
 
 /// A posted work request: `wait()` for it, or `await` it.
 #[pyclass(frozen, module = "braid", name = "Work", weakref)]
 pub(crate) struct WorkHandle {
     state: Arc<WorkState>,
-    qp: Arc<QpHandle>,
+    owner: Arc<dyn WorkOwner>,
 }
 
 impl WorkHandle {
-    pub(crate) fn new(state: Arc<WorkState>, qp: Arc<QpHandle>) -> Self {
-        WorkHandle { state, qp }
+    pub(crate) fn new(state: Arc<WorkState>, owner: Arc<dyn WorkOwner>) -> Self {
+        WorkHandle { state, owner }
     }
 
     fn value<'py>(&self, py: Python<'py>, outcome: Outcome) -> PyResult<Bound<'py, PyAny>> {
@@ -41,12 +41,8 @@ impl WorkHandle {
     /// The exception for a failed work request, with the cause that ended its queue pair.
     fn failure(&self, py: Python<'_>, status: Status) -> PyErr {
         let operation = operation(self.state.kind);
-        let end = self.qp.error(py);
-        let text = match &end {
-            Some(end) => format!("{operation}: {status}; the queue pair ended: {}", describe(end)),
-            None => format!("{operation}: {status}; the queue pair was closed"),
-        };
-        let cause = end.map_or("application", |end| cause_name(end.cause));
+        let (consequence, cause) = self.owner.consequence(py, status);
+        let text = format!("{operation}: {status}; {consequence}");
         let arguments = PyDict::new(py);
         let filled = arguments
             .set_item("operation", operation)
@@ -76,7 +72,8 @@ fn value_of<'py>(py: Python<'py>, done: &Completion, earlier: u64) -> PyResult<B
         Work::CompareSwap | Work::FetchAdd => earlier.into_bound_py_any(py),
         Work::Recv | Work::RecvWriteImm => {
             let is_write = done.work == Work::RecvWriteImm;
-            let message = Message { length: done.len, imm: done.imm, is_write };
+            let source = Some(done.source.get()).filter(|source| *source != 0);
+            let message = Message { length: done.len, imm: done.imm, is_write, source };
             Bound::new(py, message).map(Bound::into_any)
         }
         Work::Send | Work::Write | Work::Read => done.len.into_bound_py_any(py),
@@ -92,7 +89,7 @@ impl WorkHandle {
     fn wait<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
         if !self.state.is_done() {
             // Closed or forked objects fail here, before a wait that nobody would end.
-            let parts = self.qp.shared().parts(py)?;
+            let parts = self.owner.shared().parts(py)?;
             let is_ready = || self.state.is_done();
             if !parts.driver.wait(py, timeout, &is_ready)? {
                 let text = format!(
@@ -120,15 +117,15 @@ impl WorkHandle {
     /// Whether the work has ended. Looks for completions.
     fn done(&self, py: Python<'_>) -> PyResult<bool> {
         if !self.state.is_done() {
-            self.qp.shared().parts(py)?.driver.take_completions(py, None)?;
+            self.owner.shared().parts(py)?.driver.take_completions(py, None)?;
         }
         Ok(self.state.is_done())
     }
 
-    /// The queue pair.
+    /// The queue pair: a `QueuePair` or a `RoceUd`.
     #[getter]
-    fn queue_pair(&self, py: Python<'_>) -> PyResult<Py<QueuePair>> {
-        QueuePair::new(py, self.qp.clone())
+    fn queue_pair(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.owner.clone().object(py)
     }
 
     /// The operation, such as `WRITE`.
@@ -144,7 +141,7 @@ impl WorkHandle {
         if self.state.is_done() {
             return Ok(true);
         }
-        let parts = self.qp.shared().parts(py)?;
+        let parts = self.owner.shared().parts(py)?;
         let waiter = Waiter { home: home.clone().unbind(), future: future.clone().unbind() };
         let waits = parts.driver.watch(py, waiter, |waiter| self.state.watch(waiter))?;
         Ok(!waits)
@@ -167,12 +164,15 @@ impl WorkHandle {
 /// A received message.
 #[pyclass(frozen, module = "braid", get_all)]
 pub(crate) struct Message {
-    /// Bytes of the message. 0 for a WRITE with immediate data.
+    /// Bytes of the message. 0 for a WRITE with immediate data. A datagram has 40 bytes of network
+    /// header in front of it, which count.
     length: u32,
     /// The immediate data.
     imm: Option<u32>,
     /// Whether a WRITE with immediate data completed the receive.
     is_write: bool,
+    /// The number of the queue pair that has sent a datagram. `None`: the message is none.
+    source: Option<u32>,
 }
 
 #[pymethods]

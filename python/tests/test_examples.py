@@ -89,6 +89,21 @@ def tell(near):
 write_hello(braid.Engine(bind="127.0.93.1:0"), "127.0.93.2", tell, heard.get)
 assert far_board[:5] == b"hello"
 far_region.close()
+far_ud = far.roce_ud(0x22, 0x1234)
+far_inbox = bytearray(1064)
+far_region = far.register(far_inbox)
+far_receive = far_ud.recv(far_region)
+def answer():
+    message = far_receive.wait()
+    near = far_ud.peer(far_ud.sender(far_inbox), message.source, 0x1234)
+    far_ud.send(near, b"hi").wait()
+answering = threading.Thread(target=answer)
+answering.start()
+with braid.Engine(bind="127.0.93.1:0") as near_engine:
+    assert greet(near_engine, "127.0.93.2") == "hi from 127.0.93.2, queue pair 0x22"
+answering.join()
+assert far_inbox[40:45] == b"hello"
+far_region.close()
 """
 
 

@@ -34,6 +34,13 @@ def test_write_and_read_with_offsets(pair: Pair) -> None:
     assert back[:6] == b"inline"
 
 
+@pytest.mark.parametrize(("datapath", "protocol"), [("auto", "UDP"), ("tcp", "TCP")])
+def test_the_protocol_is_named(make_pair: MakePair, datapath: str, protocol: str) -> None:
+    pair = make_pair(datapath=datapath)
+    assert (pair.near.protocol, pair.far.protocol) == (protocol, protocol)
+    assert pair.client.create_qp().protocol is None
+
+
 def test_send_and_receive_with_immediate_data(pair: Pair) -> None:
     inbox = bytearray(64)
     region = pair.server.register(inbox)
