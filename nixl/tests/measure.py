@@ -176,7 +176,9 @@ def lmcache(options: argparse.Namespace, cubic: Path) -> Contenders:
     if options.braid_run:
         over_braid = partial(channel, options, [options.braid_run, "--quiet", *python])
         kind = "--transfer-channel-type mooncake_te"
-        contenders["LMCache, Mooncake over Braid"] = partial(over_braid, kind, MANY_PATHS)
+        # Mooncake uses every device that it finds, also the loopback.
+        settings = {**MANY_PATHS, "BRAID_RAILS": "eth0"}
+        contenders["LMCache, Mooncake over Braid"] = partial(over_braid, kind, settings)
     if not options.only_braid:
         tcp = {"UCX_TLS": "tcp", "LD_PRELOAD": str(cubic)}
         for name, settings in UCX.items():

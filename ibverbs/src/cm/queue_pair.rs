@@ -20,8 +20,8 @@ const ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
 /// The local ack timeout of connections, unless the program sets one: 4.096 us * 2^18, about a
 /// second.
 const TIMEOUT: u8 = 18;
-/// The `min_rnr_timer` where the other end's retries are limited: 655 ms, as the kernel's `cm.c` has
-/// it. Programs choose the limit for pauses of that length.
+/// The `min_rnr_timer` where the other end's retries are limited: 655 ms, as in the kernel.
+/// Programs choose the limit for pauses of that length.
 const LIMITED_RNR_TIMER: u8 = 0;
 /// The `min_rnr_timer` where they are not: 0.64 ms.
 const UNLIMITED_RNR_TIMER: u8 = 12;
