@@ -33,7 +33,15 @@ pub(crate) struct Health {
     last_arrival: Option<Time>,
     /// Time just after the departure of the latest packet that has arrived.
     unproved_from: Time,
-    suspect: Option<Box<Suspect>>,
+    /// Present from the first time that the path is out of use.
+    outages: Option<Box<Outages>>,
+}
+
+/// The present and past outages of a path. Most paths never have one, so they share no cache line
+/// with the rest of a path.
+#[derive(Clone, Debug, Default)]
+struct Outages {
+    suspect: Option<Suspect>,
     down: Option<Down>,
     /// Time at which the path last went down. Losses of packets sent before are no new evidence.
     down_at: Option<Time>,
@@ -54,7 +62,15 @@ struct Down {
 
 impl Health {
     pub(crate) fn is_down(&self) -> bool {
-        self.down.is_some()
+        self.down().is_some()
+    }
+
+    fn down(&self) -> Option<Down> {
+        self.outages.as_ref()?.down
+    }
+
+    fn suspect(&self) -> Option<&Suspect> {
+        self.outages.as_ref()?.suspect.as_ref()
     }
 
     pub(crate) fn last_arrival(&self) -> Option<Time> {
@@ -63,7 +79,7 @@ impl Health {
 
     /// Returns whether the path is down or suspected, so that policies may not pick it.
     pub(crate) fn is_out(&self) -> bool {
-        self.is_down() || self.suspect.is_some()
+        self.is_down() || self.suspect().is_some()
     }
 
     /// Records the arrival of a packet sent at `sent_at`. Returns whether it proves that the path,
@@ -71,7 +87,7 @@ impl Health {
     pub(crate) fn on_arrival(&mut self, now: Time, sent_at: Time) -> bool {
         (self.losses, self.last_arrival) = (0, Some(now));
         self.prove(sent_at);
-        self.is_down() || self.suspect.as_ref().is_some_and(|suspect| sent_at >= suspect.since)
+        self.is_down() || self.suspect().is_some_and(|suspect| sent_at >= suspect.since)
     }
 
     /// Records the departure of a packet that has arrived.
@@ -82,7 +98,8 @@ impl Health {
 
     /// Returns whether the path went down after `sent_at`.
     pub(crate) fn was_down_since(&self, sent_at: Time) -> bool {
-        self.down_at.is_some_and(|at| sent_at < at)
+        let down_at = self.outages.as_ref().and_then(|outages| outages.down_at);
+        down_at.is_some_and(|at| sent_at < at)
     }
 
     /// Returns whether `packets` more losses take a live path down.
@@ -103,49 +120,56 @@ impl Health {
         }
         self.losses = self.losses.saturating_add(packets);
         let enough = if batch == 2 { 2 } else { DEAD_AFTER };
-        self.down.is_none() && self.losses >= enough
+        !self.is_down() && self.losses >= enough
     }
 
     /// Takes the path down. Returns the time of the first probe. `rtt` is the lowest known
     /// round-trip time.
     fn go_down(&mut self, now: Time, rtt: Option<Duration>) -> Time {
-        self.hold_down = match self.back_at.map(|at| now - at) {
-            None => self.hold_down,
-            Some(up) if up < STEADY => (self.hold_down * 2).clamp(MIN_HOLD_DOWN, MAX_HOLD_DOWN),
-            Some(up) => halved(self.hold_down, up.as_secs() / STEADY.as_secs()),
+        self.losses = 0;
+        let it = self.outages.get_or_insert_default();
+        it.hold_down = match it.back_at.map(|at| now - at) {
+            None => it.hold_down,
+            Some(up) if up < STEADY => (it.hold_down * 2).clamp(MIN_HOLD_DOWN, MAX_HOLD_DOWN),
+            Some(up) => halved(it.hold_down, up.as_secs() / STEADY.as_secs()),
         };
         let interval = probe_interval(rtt);
-        let due = now + interval.max(self.hold_down);
-        (self.losses, self.suspect, self.down_at) = (0, None, Some(now));
-        self.down = Some(Down { due, interval, stamp: None });
+        let due = now + interval.max(it.hold_down);
+        (it.suspect, it.down_at) = (None, Some(now));
+        it.down = Some(Down { due, interval, stamp: None });
         due
     }
 
     /// Brings the path up because it works. If it was down and fails again soon, it is flapping.
     fn come_back(&mut self, now: Time) {
-        if self.is_down() {
-            self.back_at = Some(now);
+        self.losses = 0;
+        let Some(it) = &mut self.outages else { return };
+        if it.down.is_some() {
+            it.back_at = Some(now);
         }
-        (self.losses, self.down, self.suspect) = (0, None, None);
+        (it.down, it.suspect) = (None, None);
     }
 
     /// Brings the path up because all paths are down, which is no evidence that it works.
     fn come_back_unprobed(&mut self) {
-        (self.losses, self.down, self.suspect, self.back_at) = (0, None, None, None);
+        self.losses = 0;
+        if let Some(it) = &mut self.outages {
+            (it.down, it.suspect, it.back_at) = (None, None, None);
+        }
     }
 
     /// Returns the time of the next probe, if the path is out of use.
     fn due(&self) -> Option<Time> {
-        let of_suspect = self.suspect.as_ref().map(|suspect| suspect.due);
-        self.down.map(|down| down.due).or(of_suspect)
+        let of_suspect = self.suspect().map(|suspect| suspect.due);
+        self.down().map(|down| down.due).or(of_suspect)
     }
 
     /// Returns whether a PONG with this stamp answers the latest probe of a path that is down, or
     /// one of the latest two PINGs to a suspected one.
     fn is_answer(&self, stamp: u32) -> bool {
-        match self.down {
+        match self.down() {
             Some(down) => down.stamp == Some(stamp),
-            None => self.suspect.as_ref().is_some_and(|suspect| suspect.answered(stamp).is_some()),
+            None => self.suspect().is_some_and(|suspect| suspect.answered(stamp).is_some()),
         }
     }
 }
@@ -200,7 +224,8 @@ impl Paths {
     /// Records the probe of a path that is out of use. Returns the time of the next one, or `None`
     /// if the path is suspected no longer, but down.
     fn ask(&mut self, now: Time, path: PathId) -> Option<Time> {
-        let Some(down) = &mut self.states[path].health.down else {
+        let outages = &mut self.states[path].health.outages;
+        let Some(down) = outages.as_mut().and_then(|outages| outages.down.as_mut()) else {
             return self.ask_suspect(now, path);
         };
         down.stamp = Some(now.stamp());
@@ -309,7 +334,8 @@ impl Paths {
         let mut due = now;
         for path in suspects {
             due += ASK_GAP;
-            self.states[path].health.suspect = Some(Box::new(Suspect::new(sent_at, due, interval)));
+            let outages = self.states[path].health.outages.get_or_insert_default();
+            outages.suspect = Some(Suspect::new(sent_at, due, interval));
             self.probes.due.insert((due, path));
         }
         self.relist();
@@ -327,8 +353,9 @@ impl Paths {
     /// are unanswered that the path is down.
     fn ask_suspect(&mut self, now: Time, path: PathId) -> Option<Time> {
         let proved_at = self.suspicion.proved_at;
-        let health = &mut self.states[path].health;
-        let suspect = health.suspect.as_mut().expect("a path that is out of use is probed");
+        let outages = &mut self.states[path].health.outages;
+        let suspect = outages.as_mut().and_then(|outages| outages.suspect.as_mut());
+        let suspect = suspect.expect("a path that is out of use is probed");
         let is_dead = suspect.ask(now, proved_at);
         (!is_dead).then_some(suspect.due)
     }
@@ -336,7 +363,7 @@ impl Paths {
     /// Records that the PING to a path with this stamp was answered.
     fn prove(&mut self, path: PathId, stamp: u32) {
         let health = &mut self.states[path].health;
-        let asked_at = health.suspect.as_ref().and_then(|suspect| suspect.answered(stamp));
+        let asked_at = health.suspect().and_then(|suspect| suspect.answered(stamp));
         if let Some(asked_at) = asked_at {
             health.prove(asked_at);
             self.suspicion.proved_at = self.suspicion.proved_at.max(asked_at);

@@ -7,7 +7,7 @@ use braid_wire::PathId;
 use crate::path::Path;
 use crate::slots::index;
 
-/// Sets up to this size allocate all states at once: about 10 KB.
+/// Sets up to this size allocate all states at once: 8 KB.
 const FEW: usize = 64;
 
 /// The state of each path. A path that was never used has the state [`Path::default`].
