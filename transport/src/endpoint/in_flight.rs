@@ -72,12 +72,6 @@ impl InFlight {
         &self.bytes
     }
 
-    /// Whether all bytes in flight belong to the queue pair with this `share`.
-    #[inline]
-    pub(super) fn is_all(&self, share: &RailBytes) -> bool {
-        (0..self.rails).map(RailId::new).all(|rail| self.bytes[rail] == share[rail])
-    }
-
     /// Bytes that may still be sent on each rail.
     #[inline]
     pub(super) fn left(&self) -> &RailBytes {

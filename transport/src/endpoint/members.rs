@@ -337,10 +337,9 @@ impl Endpoint {
             let bytes = if has_budget { self.in_flight.left() } else { &RailBytes::NOTHING };
             let left = Allowance { bytes, spent: Need::NOTHING };
             let member = self.members[index as usize].as_mut().expect("only members have turns");
-            let is_alone = self.in_flight.is_all(&member.in_flight);
-            let in_flight = self.in_flight.bytes();
-            let budget =
-                Budget { left, in_flight, is_shared, is_alone, batch: &mut self.schedule.batch };
+            let (in_flight, own) = (self.in_flight.bytes(), &member.in_flight);
+            let batch = &mut self.schedule.batch;
+            let budget = Budget { left, in_flight, own, is_shared, batch };
             match member.qp.poll_transmit(now, rails, budget) {
                 Outcome::Packet { packet, yields } => {
                     self.in_flight.follow(&member.qp, &mut member.in_flight);

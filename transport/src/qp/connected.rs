@@ -136,7 +136,9 @@ impl ConnectedQp {
 
     /// Moves the work requests that have ended to the queue `to`.
     pub(crate) fn hand_over_ended(&mut self, to: &mut VecDeque<Ended>) {
-        to.append(&mut self.qp.ended);
+        if !self.qp.ended.is_empty() {
+            to.append(&mut self.qp.ended);
+        }
     }
 
     /// Returns the peer's end of the connection.

@@ -174,7 +174,9 @@ impl RcQp {
 
     /// Moves the work requests that have ended to the queue `to`.
     pub fn hand_over_ended(&mut self, to: &mut VecDeque<Ended>) {
-        to.append(&mut self.qp.ended);
+        if !self.qp.ended.is_empty() {
+            to.append(&mut self.qp.ended);
+        }
     }
 
     /// Returns the next work request that has ended.

@@ -69,10 +69,17 @@ pub(crate) struct Budget<'a> {
     pub(crate) in_flight: &'a RailBytes,
     /// Whether other queue pairs wait for budget.
     pub(crate) is_shared: bool,
-    /// Whether no other queue pair has anything in flight.
-    pub(crate) is_alone: bool,
+    /// Bytes that this queue pair has in flight on each rail.
+    pub(crate) own: &'a RailBytes,
     /// The batch that the next segment may join; afterwards the one that it has joined or begun.
     pub(crate) batch: &'a mut OpenBatch,
+}
+
+impl Budget<'_> {
+    /// Returns whether no other queue pair has anything in flight.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.in_flight == self.own
+    }
 }
 
 /// Reason why nothing can be sent.

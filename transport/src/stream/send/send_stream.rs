@@ -325,7 +325,7 @@ impl SendStream {
         self.ack_requests.count(len);
         let segments_in_flight = self.window.segments_in_flight();
         let halves =
-            budget.is_alone && self.ack_requests.halves_burst(len, segments_in_flight, left);
+            self.ack_requests.halves_burst(len, segments_in_flight, left) && budget.is_alone();
         let subflow = self.subflows.current_mut();
         if halves {
             subflow.quantum.end();
