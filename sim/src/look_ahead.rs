@@ -13,10 +13,15 @@ use crate::packet::EndId;
 /// the last.
 const STEPS: [u64; 3] = [36, 28, 20];
 
+/// Frames of the same kind between an event and the packet that is requested for a later one, in a
+/// run whose ports and ends stay in the second cache.
+const NEAR: u64 = 6;
+
 /// The state of looking ahead.
 #[derive(Debug)]
 pub(crate) struct LookAhead {
-    /// Whether the run is so large that looking ahead is worth its cost.
+    /// Whether the run is so large that ports and ends are worth the cost of looking ahead. The
+    /// packets always are.
     is_on: bool,
     /// The ends that are needed soon, in a ring.
     ends: [EndId; 8],
@@ -39,7 +44,7 @@ impl LookAhead {
     #[inline(always)]
     pub(crate) fn look(&mut self, due: Due, events: &Events, fabric: &Fabric, hosts: &Hosts) {
         if !self.is_on {
-            return;
+            return look_for_packets(due, events, fabric);
         }
         let [first, second, third] = STEPS;
         let soon = match due {
@@ -93,6 +98,24 @@ impl LookAhead {
         hosts.expect(before(3), 3);
         hosts.expect(before(4), 4);
         self.next = self.next.wrapping_add(1);
+    }
+}
+
+/// Requests the packet that a port will send soon, and the body that an interface will receive.
+#[inline(always)]
+fn look_for_packets(due: Due, events: &Events, fabric: &Fabric) {
+    match due {
+        Due::Sent(frame) => {
+            if let Some(frame) = events.sent_after(frame, NEAR) {
+                fabric.expect_packet(frame);
+            }
+        }
+        Due::Arrived(frame) => {
+            if let Some(frame) = events.arrived_after(frame, NEAR) {
+                fabric.expect_body(frame);
+            }
+        }
+        Due::Other => {}
     }
 }
 

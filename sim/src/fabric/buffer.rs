@@ -12,12 +12,14 @@ impl Fabric {
     /// Queues a packet at an output port of a switch or an interface. An interface always has room.
     #[inline(always)]
     pub(super) fn join_at(&mut self, port: PortId, packet: &Packet, events: &mut Events) {
-        if let Node::Switch(switch) = self.ports[port.index()].from
-            && !self.has_room(switch, port, packet)
-        {
-            return self.join_full(port, packet, events);
+        let it = &self.ports[port.index()];
+        let (from, queued) = (it.from, it.bytes);
+        match from {
+            Node::Switch(switch) if !self.has_room(switch, queued, packet) => {
+                self.join_full(port, packet, events);
+            }
+            from => self.admit((port, from), packet, events),
         }
-        self.admit(port, packet, events);
     }
 
     /// Trims or drops a packet that found no room.
@@ -25,15 +27,15 @@ impl Fabric {
     #[inline(never)]
     fn join_full(&mut self, port: PortId, packet: &Packet, events: &mut Events) {
         match self.make_room(port, packet) {
-            Some(cut) => self.admit(port, &cut, events),
+            Some(cut) => self.admit((port, self.ports[port.index()].from), &cut, events),
             None => self.drop_packet(*packet, Loss::NoRoom),
         }
     }
 
-    /// Queues a packet for which there is room.
+    /// Queues a packet for which there is room. `from`: the node of the port.
     #[inline(always)]
-    fn admit(&mut self, port: PortId, packet: &Packet, events: &mut Events) {
-        if let Node::Switch(switch) = self.ports[port.index()].from {
+    fn admit(&mut self, (port, from): (PortId, Node), packet: &Packet, events: &mut Events) {
+        if let Node::Switch(switch) = from {
             self.switches[switch as usize].used += u64::from(packet.bytes);
             if self.config.pause.is_some() {
                 self.hold(switch, packet, events);
@@ -75,8 +77,9 @@ impl Fabric {
         from
     }
 
+    /// Returns whether a queue of `queued` bytes has room for a packet.
     #[inline(always)]
-    fn has_room(&self, switch: u32, port: PortId, packet: &Packet) -> bool {
+    fn has_room(&self, switch: u32, queued: u64, packet: &Packet) -> bool {
         let bytes = u64::from(packet.bytes);
         if self.config.trim && (packet.class == Class::Control || packet.trimmed) {
             return true; // a trimmed header always has room, because it reports the loss
@@ -84,7 +87,6 @@ impl Fabric {
         if self.config.pause.is_some() {
             return self.has_lossless_room(switch, packet);
         }
-        let queued = self.ports[port.index()].bytes;
         match self.config.buffer {
             Buffer::PerPort { bytes: room } => queued + bytes <= room,
             Buffer::Shared { bytes: room, alpha } => {

@@ -340,6 +340,20 @@ impl Fabric {
         }
     }
 
+    /// Requests the packet that its port will send after a frame.
+    #[inline(always)]
+    pub(crate) fn expect_packet(&self, frame: &Packet) {
+        self.waiting.expect(self.ports[frame.ingress as usize].first());
+    }
+
+    /// Requests the body of a frame that will reach an interface.
+    #[inline(always)]
+    pub(crate) fn expect_body(&self, frame: &Packet) {
+        if let Node::Nic(_) = self.links[frame.ingress as usize].to {
+            self.bodies.expect(frame);
+        }
+    }
+
     /// Returns the interface that sends a frame. The port has been requested.
     #[inline(always)]
     pub(crate) fn sender(&self, frame: &Packet) -> Option<u32> {

@@ -138,8 +138,9 @@ impl Hosts {
         fabric: &Fabric,
         now: Ps,
     ) -> Option<Ps> {
+        let links = self.nvlinks.as_mut()?;
         let (header, _) = fabric.bodies.data(packet)?;
-        self.nvlinks.as_mut()?.enter(now, packet, header)
+        links.enter(now, packet, header)
     }
 
     /// Returns the sum of the counters of all queue pairs, senders and receivers.
