@@ -182,9 +182,7 @@ def lmcache(options: argparse.Namespace, cubic: Path) -> Contenders:
     if not options.only_braid:
         tcp = {"UCX_TLS": "tcp", "LD_PRELOAD": str(cubic)}
         for name, settings in UCX.items():
-            contenders[f"LMCache, {name}"] = partial(
-                run, "--nixl-backend UCX", {**tcp, **settings}
-            )
+            contenders[f"LMCache, {name}"] = partial(run, "--nixl-backend UCX", {**tcp, **settings})
     return contenders
 
 
