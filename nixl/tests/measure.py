@@ -96,20 +96,22 @@ def cache(
 
 
 def channel(
-    options: argparse.Namespace, command: list[str], kind: str, variables: dict[str, str]
+    options: argparse.Namespace, command: list[str], kind: list[str], variables: dict[str, str]
 ) -> dict[str, float]:
     """Runs LMCache's benchmark once, with objects of 8 pages. Returns GB/s of its median READ."""
     program = [*command, "-m", "lmcache.tools.transfer_channel_benchmark"]
     shape = ["--page-size", str(options.page), "--object-size", str(8 * options.page)]
     addresses = ["--url", f"{SERVER}:{PORT}", "--control-url", f"{SERVER}:{PORT + 1}"]
     objects = options.pages // 8
-    both = [*kind.split(), *shape, *addresses, "--num-objects", str(objects)]
+    both = [*kind, *shape, *addresses, "--num-objects", str(objects)]
     pool = ["--num-source-objects", str(objects), "--buffer-size", "2GB"]
     server = start("h1", [*program, "--role", "server", *both, *pool], variables)
     reads = ["--listen-url", f"{CLIENT}:{PORT}", "--verify", "--iters", "9"]
-    said = finish(start("h0", [*program, "--role", "client", *both, *reads], variables))
-    server.terminate()
-    server.communicate()
+    try:
+        said = finish(start("h0", [*program, "--role", "client", *both, *reads], variables))
+    finally:
+        server.terminate()
+        server.communicate()
     found = re.search(r"median *:.* ([0-9.]+) GB/s", said)
     if not found or "verify OK" not in said:
         raise SystemExit(f"LMCache's benchmark said: {said}")
@@ -135,17 +137,25 @@ def rate_in(told: Any) -> float:
     return float(told["rows"][0]["bandwidth"]["goodput_gbytes_s"])
 
 
-def nixl(options: argparse.Namespace, cubic: Path) -> Contenders:
-    """NIXL over Braid and over UCX over TCP."""
+def plugins() -> dict[str, str]:
+    """The variables with which NIXL finds the backend of Braid."""
     import braid
 
-    run = partial(cache, options, [sys.executable, str(EXAMPLES / "kv_cache.py")])
+    return {"NIXL_PLUGIN_DIR": str(braid.nixl_plugin_dir())}
+
+
+def over_ucx(options: argparse.Namespace, cubic: Path) -> dict[str, dict[str, str]]:
+    """The variables of NIXL's own backend over TCP, by name, unless Braid is measured alone."""
     tcp = {"UCX_TLS": "tcp", "LD_PRELOAD": str(cubic)}
-    plugins = {"NIXL_PLUGIN_DIR": str(braid.nixl_plugin_dir())}
-    contenders: Contenders = {"NIXL over Braid": partial(run, "BRAID", plugins)}
-    if not options.only_braid:
-        for name, settings in UCX.items():
-            contenders[f"NIXL over {name}"] = partial(run, "UCX", {**tcp, **settings})
+    return {} if options.only_braid else {name: {**tcp, **more} for name, more in UCX.items()}
+
+
+def nixl(options: argparse.Namespace, cubic: Path) -> Contenders:
+    """NIXL over Braid and over UCX over TCP."""
+    run = partial(cache, options, [sys.executable, str(EXAMPLES / "kv_cache.py")])
+    contenders: Contenders = {"NIXL over Braid": partial(run, "BRAID", plugins())}
+    for name, variables in over_ucx(options, cubic).items():
+        contenders[f"NIXL over {name}"] = partial(run, "UCX", variables)
     return contenders
 
 
@@ -162,27 +172,21 @@ def mooncake(options: argparse.Namespace, cubic: Path) -> Contenders:
 
 def lmcache(options: argparse.Namespace, cubic: Path) -> Contenders:
     """LMCache over NIXL over Braid and over UCX over TCP, and over Mooncake over the drop-in."""
-    import braid
-
     python = [sys.executable]
     run = partial(channel, options, python)
-    plugins = {"NIXL_PLUGIN_DIR": str(braid.nixl_plugin_dir())}
     contenders: Contenders = {}
     for datapath in ("udp", "tcp"):
-        variables = {**plugins, "BRAID_DATAPATH": datapath}
-        contenders[f"LMCache, Braid over {datapath.upper()}"] = partial(
-            run, "--nixl-backend BRAID", variables
-        )
+        variables = {**plugins(), "BRAID_DATAPATH": datapath}
+        name = f"LMCache, Braid over {datapath.upper()}"
+        contenders[name] = partial(run, ["--nixl-backend", "BRAID"], variables)
     if options.braid_run:
         over_braid = partial(channel, options, [options.braid_run, "--quiet", *python])
-        kind = "--transfer-channel-type mooncake_te"
+        kind = ["--transfer-channel-type", "mooncake_te"]
         # Mooncake uses every device that it finds, also the loopback.
         settings = {**MANY_PATHS, "BRAID_RAILS": "eth0"}
         contenders["LMCache, Mooncake over Braid"] = partial(over_braid, kind, settings)
-    if not options.only_braid:
-        tcp = {"UCX_TLS": "tcp", "LD_PRELOAD": str(cubic)}
-        for name, settings in UCX.items():
-            contenders[f"LMCache, {name}"] = partial(run, "--nixl-backend UCX", {**tcp, **settings})
+    for name, variables in over_ucx(options, cubic).items():
+        contenders[f"LMCache, {name}"] = partial(run, ["--nixl-backend", "UCX"], variables)
     return contenders
 
 
