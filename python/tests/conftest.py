@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import faulthandler
+import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -21,6 +22,33 @@ def _stacks_of_a_hang() -> Iterator[None]:
     faulthandler.dump_traceback_later(2 * LIMIT, exit=True)
     yield
     faulthandler.cancel_dump_traceback_later()
+
+
+def in_forked_child(
+    uses: Sequence[Callable[[], object]], then: Callable[[], list[str]]
+) -> list[str]:
+    """Tries the uses of objects of this process in a forked child. Returns the outcome of each,
+    `refused` if braid.ForkedError names it, and the lines of `then`."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        lines = []
+        for use in uses:
+            try:
+                use()
+                lines.append("nothing")
+            except braid.ForkedError:
+                lines.append("refused")
+            except BaseException as failure:
+                lines.append(repr(failure))
+        lines += then()
+        os.write(write, "\n".join(lines).encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as said:
+        lines = said.read().split("\n")
+    assert os.waitpid(child, 0)[1] == 0
+    return lines
 
 
 class Pair:

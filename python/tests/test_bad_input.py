@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import LIMIT, MakePair, Pair
+from conftest import LIMIT, MakePair, Pair, in_forked_child
 
 import braid
 
@@ -318,28 +318,15 @@ def test_objects_of_the_parent_in_a_forked_child(make_pair: MakePair) -> None:
         lambda: pair.listener.accept(),
         lambda: region.key,
     ]
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        lines = []
-        for use in uses:
-            try:
-                use()
-                lines.append("nothing")
-            except braid.ForkedError:
-                lines.append("refused")
-            except BaseException as failure:
-                lines.append(repr(failure))
+
+    def have_own() -> list[str]:
         # A child may have an engine of its own.
         with braid.Engine(bind="127.0.0.1:0") as engine:
-            lines.append(str(len(engine.register(bytearray(3)))))
+            length = len(engine.register(bytearray(3)))
         pair.client.close()
-        os.write(write, "\n".join(lines).encode())
-        os._exit(0)
-    os.close(write)
-    with os.fdopen(read) as said:
-        assert said.read().split("\n") == ["refused"] * len(uses) + ["3"]
-    assert os.waitpid(child, 0)[1] == 0
+        return [str(length)]
+
+    assert in_forked_child(uses, have_own) == ["refused"] * len(uses) + ["3"]
     assert remote.write(b"alive").wait(LIMIT) == 5
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
-from conftest import LIMIT
+from conftest import LIMIT, in_forked_child
 
 import braid
 
@@ -195,25 +194,12 @@ def test_a_forked_child_is_refused(ends: Ends) -> None:
         lambda: ends.near.set_q_key(1),
         lambda: ends.near_engine.roce_ud(0x33, KEY),
     ]
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        lines = []
-        for use in uses:
-            try:
-                use()
-                lines.append("nothing")
-            except braid.ForkedError:
-                lines.append("refused")
-            except BaseException as failure:
-                lines.append(repr(failure))
+
+    def close() -> list[str]:
         ends.near.close()
-        os.write(write, "\n".join(lines).encode())
-        os._exit(0)
-    os.close(write)
-    with os.fdopen(read) as said:
-        assert said.read().split("\n") == ["refused"] * len(uses)
-    assert os.waitpid(child, 0)[1] == 0
+        return []
+
+    assert in_forked_child(uses, close) == ["refused"] * len(uses)
     receive = ends.far.recv(ends.far_engine.register(bytearray(100)))
     ends.near.send(ends.to_far, b"alive").wait(LIMIT)
     assert receive.wait(LIMIT).length == HEADER + 5
