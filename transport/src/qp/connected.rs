@@ -136,9 +136,7 @@ impl ConnectedQp {
 
     /// Moves the work requests that have ended to the queue `to`.
     pub(crate) fn hand_over_ended(&mut self, to: &mut VecDeque<Ended>) {
-        if !self.qp.ended.is_empty() {
-            to.append(&mut self.qp.ended);
-        }
+        self.qp.hand_over_ended(to);
     }
 
     /// Returns the peer's end of the connection.

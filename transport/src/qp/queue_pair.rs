@@ -48,6 +48,15 @@ impl QueuePair {
         }
     }
 
+    /// Moves the work requests that have ended to the queue `to`.
+    #[inline]
+    pub(crate) fn hand_over_ended(&mut self, to: &mut VecDeque<Ended>) {
+        // Mostly there are none, and appending an empty queue is not free.
+        if !self.ended.is_empty() {
+            to.append(&mut self.ended);
+        }
+    }
+
     /// Returns the number of the queue pair.
     pub fn id(&self) -> QpId {
         self.id

@@ -174,9 +174,7 @@ impl RcQp {
 
     /// Moves the work requests that have ended to the queue `to`.
     pub fn hand_over_ended(&mut self, to: &mut VecDeque<Ended>) {
-        if !self.qp.ended.is_empty() {
-            to.append(&mut self.qp.ended);
-        }
+        self.qp.hand_over_ended(to);
     }
 
     /// Returns the next work request that has ended.
