@@ -13,9 +13,6 @@ use crate::roce::{RoceError, RoceUdAddress};
 use crate::srq::SharedReceiveQueue;
 use crate::ud_queues::{OutgoingDatagram, UdQueues};
 
-/// The highest number of the queue pairs of management, which are 0 and 1.
-const MANAGEMENT: u32 = 1;
-
 /// A queue pair of the unreliable datagram (UD) service of plain RoCEv2, from
 /// [`crate::Engine::roce_ud`]. Its peers are RNICs, the kernel's rxe and other engines. Datagrams
 /// get lost and arrive twice, and anybody who knows number and Q_Key can send them.
@@ -134,7 +131,8 @@ impl RoceUd {
         options: &RoceUdOptions,
     ) -> Result<Self, RoceError> {
         let RoceUdOptions { number, send_cq, recv_cq, receives, .. } = options;
-        if number.get() <= MANAGEMENT {
+        // Both queue pairs of management: 0 and the GSI.
+        if number.get() <= UdHeader::GSI.get() {
             return Err(RoceError::Reserved { number: *number });
         }
         let owners = [send_cq.engine(), recv_cq.engine(), receives.engine()];

@@ -201,6 +201,17 @@ pub(crate) unsafe fn put_text(
     Ok(())
 }
 
+/// Truncates a text to the available space and appends a NUL.
+pub(crate) fn cut<const LEN: usize>(text: &str) -> [c_char; LEN] {
+    let end = (0..LEN.min(text.len() + 1)).rev().find(|end| text.is_char_boundary(*end));
+    let end = end.unwrap_or(0);
+    let mut all = [0; LEN];
+    for (to, from) in all.iter_mut().zip(text[..end].bytes()) {
+        *to = from as c_char;
+    }
+    all
+}
+
 /// Returns the element at `index`.
 pub(crate) fn element<'a, T>(
     all: &'a [T],
@@ -242,4 +253,17 @@ pub(crate) fn patience(timeout_us: u64) -> Duration {
 /// Converts a duration to microseconds.
 pub(crate) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_is_cut_between_letters_and_ends_with_nul() {
+        let text: [c_char; 5] = cut("abc\u{e9}d");
+        assert_eq!(text.map(|letter| letter as u8), *b"abc\0\0");
+        let whole: [c_char; 5] = cut("abcd");
+        assert_eq!(whole.map(|letter| letter as u8), *b"abcd\0");
+    }
 }

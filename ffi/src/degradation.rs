@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_int};
 
 use braid::Degradation;
 
+use crate::arguments::cut;
 use crate::boundary::enter;
 use crate::braid_qp;
 use crate::growing::{self, Growing};
@@ -51,17 +52,6 @@ impl From<&Degradation> for braid_degradation {
     }
 }
 
-/// Truncates a text to the available space and appends a NUL.
-pub(crate) fn cut<const LEN: usize>(text: &str) -> [c_char; LEN] {
-    let end = (0..LEN.min(text.len() + 1)).rev().find(|end| text.is_char_boundary(*end));
-    let end = end.unwrap_or(0);
-    let mut all = [0; LEN];
-    for (to, from) in all.iter_mut().zip(text[..end].bytes()) {
-        *to = from as c_char;
-    }
-    all
-}
-
 /// Reads the degradation at `index`, from 0, of the queue pair's connection. Returns 1, or 0
 /// without changing `degradation` if there are fewer. The list may change at any time;
 /// braid_engine_query_metrics returns a consistent one.
@@ -79,17 +69,4 @@ pub unsafe extern "C" fn braid_qp_get_degradation(
         // SAFETY: the caller's promise.
         unsafe { growing::write(degradation, found.into()) }.map(|()| 1)
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_text_is_cut_between_letters_and_ends_with_nul() {
-        let text: [c_char; 5] = cut("abc\u{e9}d");
-        assert_eq!(text.map(|letter| letter as u8), *b"abc\0\0");
-        let whole: [c_char; 5] = cut("abcd");
-        assert_eq!(whole.map(|letter| letter as u8), *b"abcd\0");
-    }
 }

@@ -7,9 +7,8 @@ use braid::{Crc, QpCounters, QpState, QueuePair};
 
 use crate::address::{BRAID_ADDR_LEN, NO_ADDRESS, resolve, to_text};
 use crate::answer::Answer;
-use crate::arguments::{Out, patience, private_data, put_text, text};
+use crate::arguments::{Out, cut, patience, private_data, put_text, text};
 use crate::boundary::enter;
-use crate::degradation::cut;
 use crate::failure::Failure;
 use crate::growing::{self, Growing};
 use crate::handle::{Child, Children, find, hand_out, object, take};

@@ -20,6 +20,7 @@ use crate::wr::{
 /// Bytes in front of the payload in a receive: the IPv6 header of the datagram, or its IPv4 header
 /// in the last 20 bytes.
 pub const BRAID_ROCE_HEADER_LEN: usize = 40;
+const _: () = assert!(BRAID_ROCE_HEADER_LEN == braid::NETWORK_HEADER_LEN);
 
 /// A send of a datagram.
 #[derive(Clone, Copy)]
