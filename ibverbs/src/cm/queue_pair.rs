@@ -62,8 +62,8 @@ pub(super) fn to_rtr(terms: &Terms, options: Options, sgid_index: u8) -> Step {
     attr.ah_attr.grh.traffic_class = options.tos;
     attr.ah_attr.grh.dgid = ibv_gid { raw: peer.gid };
     attr.ah_attr.grh.sgid_index = sgid_index;
-    if let Some(terms) = options.roce {
-        (attr.path_mtu, attr.rq_psn) = (terms.mtu, terms.recv_psn);
+    if let Some(roce) = options.roce {
+        (attr.path_mtu, attr.rq_psn) = (roce.mtu, roce.recv_psn);
     }
     let mask = IBV_QP_STATE
         | IBV_QP_AV
@@ -77,15 +77,14 @@ pub(super) fn to_rtr(terms: &Terms, options: Options, sgid_index: u8) -> Step {
 
 /// The step from RTR to RTS.
 pub(super) fn to_rts(terms: &Terms, options: Options) -> Step {
-    let own = terms.own;
     let mut attr = attributes(IBV_QPS_RTS);
     attr.timeout = options.ack_timeout.unwrap_or(TIMEOUT);
     (attr.retry_cnt, attr.rnr_retry) = (7, terms.rnr_retry_count.min(RETRY_FOR_EVER));
-    attr.max_rd_atomic = own.initiator_depth;
-    if let Some(terms) = options.roce {
-        (attr.timeout, attr.retry_cnt) = (terms.ack_timeout, terms.retry_count);
-        attr.sq_psn = terms.send_psn;
-        attr.max_rd_atomic = own.initiator_depth.min(terms.most_reads);
+    attr.max_rd_atomic = terms.own.initiator_depth;
+    if let Some(roce) = options.roce {
+        (attr.timeout, attr.retry_cnt) = (roce.ack_timeout, roce.retry_count);
+        attr.sq_psn = roce.send_psn;
+        attr.max_rd_atomic = terms.own.initiator_depth.min(roce.most_reads);
     }
     let mask = IBV_QP_STATE
         | IBV_QP_TIMEOUT
