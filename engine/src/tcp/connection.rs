@@ -12,6 +12,7 @@ use super::closing::Closed;
 use super::incoming::Incoming;
 use super::outgoing::Outgoing;
 use super::peers::PeerKey;
+use super::spares::Spares;
 use crate::link::Via;
 use crate::paths_to::PathRoute;
 
@@ -99,7 +100,7 @@ pub(super) enum Health {
 }
 
 impl TcpConnection {
-    pub(super) fn new(id: ConnId, socket: Socket, stage: Stage) -> Self {
+    pub(super) fn new(id: ConnId, socket: Socket, stage: Stage, spares: Spares) -> Self {
         let now = Instant::now();
         TcpConnection {
             id,
@@ -109,7 +110,7 @@ impl TcpConnection {
             peer: None,
             via: Via::Port,
             is_wanted: false,
-            out: Outgoing::default(),
+            out: Outgoing::new(spares),
             input: Incoming::default(),
             is_blocked: false,
             is_dirty: false,

@@ -19,6 +19,7 @@ use super::greeting::Greeting;
 use super::listeners::Listeners;
 use super::peers::{PeerKey, TcpPeer};
 use super::socket;
+use super::spares::Spares;
 use super::table::ConnTable;
 use crate::counters::WorkerCounters;
 use crate::degradation::Degradation;
@@ -50,6 +51,7 @@ pub(super) struct TcpConnections {
     pub(super) resumed: Vec<QpId>,
     /// The addresses that refused all connections.
     pub(super) refused: Vec<PortRefused>,
+    spares: Spares,
     /// The time of the next look at all connections.
     tick_at: Option<Instant>,
     counters: Arc<WorkerCounters>,
@@ -88,6 +90,7 @@ impl TcpConnections {
             dirty: Vec::new(),
             resumed: Vec::new(),
             refused: Vec::new(),
+            spares: Spares::default(),
             tick_at: None,
             counters,
             foul: 0,
@@ -115,7 +118,7 @@ impl TcpConnections {
 
     fn add(&mut self, socket: Socket, stage: Stage) -> io::Result<&mut TcpConnection> {
         let id = self.table.reserve();
-        let connection = Box::new(TcpConnection::new(id, socket, stage));
+        let connection = Box::new(TcpConnection::new(id, socket, stage, self.spares.clone()));
         match connection.register(&self.epoll) {
             Ok(()) => Ok(self.table.put(connection)),
             Err(error) => {

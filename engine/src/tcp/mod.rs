@@ -16,6 +16,7 @@ mod outgoing;
 mod pack;
 mod peers;
 mod socket;
+mod spares;
 mod table;
 
 pub(crate) use self::socket::dial;
@@ -50,8 +51,8 @@ use crate::random;
 /// Payload bytes of a full segment. The header has 16 bits for them, and they are whole words.
 const SEGMENT: u16 = u16::MAX - 7;
 /// Bytes of a batch: the quantum of a path, and what leaves in one system call. A system call of
-/// the kernel's TCP costs little per byte if it has many.
-const BATCH: usize = 512 << 10;
+/// the kernel's TCP costs little per byte if it has many, and a batch fits half of a core's cache.
+const BATCH: usize = 384 << 10;
 /// The largest number of segments in a batch.
 const BATCH_SEGMENTS: u32 = 64;
 /// Shortest retransmission time-out. Megabytes wait in the sockets of a connection, so a segment

@@ -8,14 +8,11 @@ use std::io;
 use std::os::fd::RawFd;
 
 use super::socket;
+use super::spares::{Spares, new_block};
 use crate::link::Slice;
 
 /// Bytes of a frame's length.
 pub(super) const LENGTH: usize = 4;
-/// Bytes of a block, at least: an encrypted packet of the longest kind fits.
-const BLOCK: usize = 72 << 10;
-/// The largest number of empty blocks that are kept for the next bytes: those of a batch.
-const SPARES: usize = 8;
 
 /// The waiting bytes.
 ///
@@ -23,7 +20,6 @@ const SPARES: usize = 8;
 /// Every slice lies in a block or in registered memory. The slices that lie in blocks are the
 /// blocks' bytes in order, without the first `freed` of the first block. The whole capacity of a
 /// block is initialized.
-#[derive(Default)]
 pub(super) struct Outgoing {
     slices: VecDeque<Slice<'static>>,
     /// Whether each slice lies in registered memory.
@@ -31,7 +27,7 @@ pub(super) struct Outgoing {
     blocks: VecDeque<Vec<u8>>,
     freed: usize,
     bytes: usize,
-    spares: Vec<Vec<u8>>,
+    spares: Spares,
     /// Bytes that the kernel has taken so far.
     sent: u64,
 }
@@ -41,6 +37,18 @@ pub(super) struct Outgoing {
 unsafe impl Send for Outgoing {}
 
 impl Outgoing {
+    pub(super) fn new(spares: Spares) -> Self {
+        Outgoing {
+            slices: VecDeque::new(),
+            refers: VecDeque::new(),
+            blocks: VecDeque::new(),
+            freed: 0,
+            bytes: 0,
+            spares,
+            sent: 0,
+        }
+    }
+
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -68,8 +76,7 @@ impl Outgoing {
     pub(super) fn stage(&mut self, room: usize, write: impl FnOnce(&mut Vec<u8>)) {
         let fits = |block: &Vec<u8>| block.len() + room <= block.capacity();
         if !self.blocks.back().is_some_and(fits) {
-            let spare = self.spares.pop().filter(|spare| spare.capacity() >= room);
-            self.blocks.push_back(spare.unwrap_or_else(|| new_block(room)));
+            self.blocks.push_back(self.spares.take(room));
         }
         let Some(block) = self.blocks.back_mut() else { return };
         let (before, capacity) = (block.len(), block.capacity());
@@ -171,11 +178,8 @@ impl Outgoing {
             && self.freed >= block.len()
         {
             self.freed -= block.len();
-            if let Some(mut block) = self.blocks.pop_front() {
-                block.clear();
-                if self.spares.len() < SPARES {
-                    self.spares.push(block);
-                }
+            if let Some(block) = self.blocks.pop_front() {
+                self.spares.put(block);
             }
         }
     }
@@ -196,19 +200,10 @@ impl Outgoing {
         self.freed = 0;
     }
 
-    /// Drops the blocks that are kept for the next bytes of an idle connection.
+    /// Frees the empty blocks.
     pub(super) fn shrink(&mut self) {
-        if self.is_empty() {
-            self.spares = Vec::new();
-        }
+        self.spares.clear();
     }
-}
-
-/// Creates a block that takes at least `room` bytes. All of its capacity is initialized.
-fn new_block(room: usize) -> Vec<u8> {
-    let mut block = vec![0; room.max(BLOCK)];
-    block.clear();
-    block
 }
 
 #[cfg(test)]
@@ -224,7 +219,8 @@ mod tests {
         let (here, mut there) = UnixStream::pair().unwrap();
         there.set_nonblocking(true).unwrap();
         let payload: Vec<u8> = (0..300_000u32).map(|n| (n % 251) as u8).collect();
-        let (mut out, mut expected, mut got) = (Outgoing::default(), Vec::new(), Vec::new());
+        let (mut out, mut expected, mut got) =
+            (Outgoing::new(Spares::default()), Vec::new(), Vec::new());
         let mut buffer = vec![0; 10_000];
         for round in 0..200usize {
             let (start, len) = (round * 1000, (round * 977) % 60_000 + 1);
