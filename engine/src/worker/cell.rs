@@ -33,6 +33,9 @@ pub(crate) struct WorkerCell {
     /// the lock again before they wake up, so it steps aside while there are any.
     control_waiting: AtomicU32,
     busy_wait: BusyWait,
+    /// Whether the process has one processor: while a thread polls, the holder of the lock does
+    /// not run.
+    has_one_processor: bool,
     signals: Arc<Signals>,
     clock: Clock,
     /// The descriptors of the rails, which become readable when something arrives. They live as
@@ -58,8 +61,16 @@ impl WorkerCell {
         let ready = ready.map(|fds| fds.iter().map(AsRawFd::as_raw_fd).collect());
         let worker = Mutex::new(worker);
         let (control_waiting, busy_wait) = (AtomicU32::new(0), BusyWait::new(PATIENT_ROUNDS));
-        let roce_ready = OnceLock::new();
-        WorkerCell { worker, control_waiting, busy_wait, signals, clock, ready, roce_ready }
+        WorkerCell {
+            worker,
+            control_waiting,
+            busy_wait,
+            has_one_processor: thread::available_parallelism().is_ok_and(|count| count.get() == 1),
+            signals,
+            clock,
+            ready,
+            roce_ready: OnceLock::new(),
+        }
     }
 
     pub(crate) fn signals(&self) -> &Arc<Signals> {
@@ -159,12 +170,19 @@ impl WorkerCell {
 
     /// Runs one round for an application that polls, unless another thread drives at the moment.
     /// Returns whether there was anything to do.
+    ///
+    /// On the only processor that thread runs once this one sleeps. A yield would hand the
+    /// processor over when the time slice ends, after milliseconds.
     pub(crate) fn try_progress(&self) -> bool {
-        let worked = match self.worker.try_lock() {
-            Ok(worker) => self.round(worker, |worker| worker.poll(|| self.is_control_waiting())),
-            Err(TryLockError::WouldBlock) => false,
+        let worker = match self.worker.try_lock() {
+            Ok(worker) => Some(worker),
+            Err(TryLockError::WouldBlock) if self.has_one_processor => Some(self.lock()),
+            Err(TryLockError::WouldBlock) => None,
             Err(TryLockError::Poisoned(_)) => panic!("{PANICKED}"),
         };
+        let worked = worker.is_some_and(|worker| {
+            self.round(worker, |worker| worker.poll(|| self.is_control_waiting()))
+        });
         if worked {
             self.busy_wait.found_work();
         } else {

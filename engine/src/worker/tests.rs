@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,8 +18,8 @@ use crate::datapath::{
 };
 use crate::datapaths::Datapath as Named;
 use crate::{
-    AsyncEvent, CompletionQueue, Engine, Listener, MemFabric, MemoryRegion, QpOptions, QpState,
-    QueuePair, RemoteRegion, wr,
+    AsyncEvent, CompletionQueue, Engine, Listener, MemFabric, MemoryRegion, Progress, QpOptions,
+    QpState, QueuePair, RemoteRegion, wr,
 };
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -290,6 +290,54 @@ fn an_idle_round_of_a_spinning_thread_looks_twice_for_arrivals() {
         b.cq.poll_one().expect("it does not overrun")
     });
     assert_eq!(done.map(|done| done.wr_id), Some(5), "the second look takes the message");
+}
+
+/// Restricts the calling thread, and those that it starts, to one processor.
+fn use_one_processor() {
+    // SAFETY: the set is plain data, and the calls read and write no more than its size.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        assert_eq!(libc::sched_getaffinity(0, size_of_val(&set), &raw mut set), 0);
+        let first = (0..libc::CPU_SETSIZE as usize).find(|cpu| libc::CPU_ISSET(*cpu, &set));
+        libc::CPU_ZERO(&mut set);
+        libc::CPU_SET(first.expect("it runs on one"), &mut set);
+        assert_eq!(libc::sched_setaffinity(0, size_of_val(&set), &raw const set), 0);
+    }
+}
+
+/// Time that a poll takes while another thread holds the worker for `held`.
+fn poll_while_held(held: Duration) -> Duration {
+    let (datapath, progress) = (Named::Mem(MemFabric::new()), Progress::Application);
+    let bind = "127.0.0.1:0".parse().expect("an address");
+    let config = EngineConfig { datapath, bind, progress, ..EngineConfig::default() };
+    let cq = Engine::new(config).expect("an engine").create_cq(1).expect("a queue");
+    let barrier = Barrier::new(2);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let worker = cq.engine().first_worker().lock_until(Instant::now() + PATIENCE);
+            let _worker = worker.expect("it becomes free");
+            barrier.wait();
+            thread::sleep(held);
+        });
+        barrier.wait();
+        let start = Instant::now();
+        assert_eq!(cq.poll_one().expect("it does not overrun"), None);
+        start.elapsed()
+    })
+}
+
+#[test]
+fn a_poll_waits_for_the_driver_only_if_both_share_the_only_processor() {
+    let held = Duration::from_millis(500);
+    if thread::available_parallelism().is_ok_and(|count| count.get() > 1) {
+        assert!(poll_while_held(held) < held / 2, "the driver may run");
+    }
+    thread::spawn(move || {
+        use_one_processor();
+        assert!(poll_while_held(held) > held / 2, "the driver needs the processor");
+    })
+    .join()
+    .expect("no assertion fails");
 }
 
 /// The other reasons are in `engine/tests/ends/each_way.rs`, which has no device to lose.
