@@ -40,6 +40,12 @@ const DRIVES: u64 = 16;
 /// message, and between two rounds of an attendant that waits for a processor it may poll
 /// [`DRIVES`] times. Its polls take hardly any packets, however slow the machine is.
 const PACKETS: u64 = 64;
+/// Number of times that [`PACKETS`] doubles for an application that was away again after a short
+/// time. The polls of a ping-pong take all acknowledgements that are packets of their own, as those
+/// of RoCEv2 are, so it seems to drive. Each mistake delays a message until the timer fires.
+const MOST_DOUBLINGS: u32 = 6;
+/// A longer time in which the application drives is not short.
+const LONG: Duration = Duration::from_secs(1);
 /// A loop of polls takes at least one packet in this number.
 const PART: u64 = 4;
 
@@ -222,15 +228,16 @@ impl PollActivity {
 /// Evidence for the attendant that the application drives.
 struct Evidence<'a> {
     activity: &'a PollActivity,
-    /// Whether something came while the application was away.
-    is_missed: bool,
+    /// The number of packets after which the polls are judged, if something came while the
+    /// application was away.
+    judged_after: Option<u64>,
     /// Packets received, and those received by polls, when the application was last judged.
     before: (u64, u64),
 }
 
 impl<'a> Evidence<'a> {
-    fn new(activity: &'a PollActivity, is_missed: bool) -> Self {
-        Evidence { activity, is_missed, before: activity.packets() }
+    fn new(activity: &'a PollActivity, judged_after: Option<u64>) -> Self {
+        Evidence { activity, judged_after, before: activity.packets() }
     }
 
     /// Returns whether the application drives. Called after each round of the attendant.
@@ -240,19 +247,41 @@ impl<'a> Evidence<'a> {
         if self.activity.waiting.load(Ordering::Acquire) > 0 {
             return true;
         }
-        if self.is_missed { self.takes_its_part() } else { since >= DRIVES }
+        match self.judged_after {
+            Some(packets) => self.takes_its_part(packets),
+            None => since >= DRIVES,
+        }
     }
 
-    /// Whether polls have received the share of a loop of polls.
-    fn takes_its_part(&mut self) -> bool {
+    /// Whether polls have received the share of a loop of polls, in at least this many packets.
+    fn takes_its_part(&mut self, packets: u64) -> bool {
         let now = self.activity.packets();
         let (taken, polled) =
             (now.0.wrapping_sub(self.before.0), now.1.wrapping_sub(self.before.1));
-        if taken < PACKETS {
+        if taken < packets {
             return false;
         }
         self.before = now;
         polled * PART >= taken
+    }
+}
+
+/// The absences of an application in which something came, each soon after it began to drive.
+#[derive(Default)]
+struct Absences(u32);
+
+impl Absences {
+    /// Records that the application stopped driving after `drove`. `is_missed`: whether something
+    /// came while it was away. Returns the number of packets after which its polls are judged.
+    fn record(&mut self, is_missed: bool, drove: Duration) -> Option<u64> {
+        if !is_missed || drove >= LONG {
+            self.0 = 0;
+        }
+        is_missed.then(|| {
+            let packets = PACKETS << self.0;
+            self.0 = (self.0 + 1).min(MOST_DOUBLINGS);
+            packets
+        })
     }
 }
 
@@ -267,9 +296,12 @@ pub(crate) fn attend(
     sleep_exactly();
     run_at_once();
     let neighbours = Neighbours::new(Instant::now());
+    let mut absences = Absences::default();
     while !stop.load(Ordering::Acquire) {
+        let start = Instant::now();
         let is_missed = activity.watch(stop) && worker.control().progress();
-        let mut evidence = Evidence::new(activity, is_missed);
+        let judged_after = absences.record(is_missed, start.elapsed());
+        let mut evidence = Evidence::new(activity, judged_after);
         worker.drive_unless(
             spin,
             None,
@@ -385,7 +417,7 @@ mod tests {
     /// packets while its own rounds have received `driven`.
     fn leaves(is_missed: bool, polls: u64, (polled, driven): (u64, u64)) -> bool {
         let activity = activity();
-        let mut evidence = Evidence::new(&activity, is_missed);
+        let mut evidence = Evidence::new(&activity, is_missed.then_some(PACKETS));
         (0..polls).for_each(|_| activity.has_polled());
         activity.has_taken(polled as usize, true);
         activity.has_taken(driven as usize, false);
@@ -399,6 +431,17 @@ mod tests {
         assert!(!leaves(true, 4 * DRIVES, (0, 0)) && !leaves(true, 4 * DRIVES, (1, PACKETS)));
         assert!(!leaves(true, DRIVES, (PACKETS - 1, 0)), "too few to judge by");
         assert!(leaves(true, DRIVES, (PACKETS / PART, PACKETS - PACKETS / PART)));
+    }
+
+    #[test]
+    fn repeated_absences_are_judged_by_more_packets_each_time() {
+        let (mut absences, soon) = (Absences::default(), Duration::from_millis(8));
+        let judged: Vec<_> = (0..8).filter_map(|_| absences.record(true, soon)).collect();
+        assert_eq!(judged, [64, 128, 256, 512, 1024, 2048, 4096, 4096]);
+        assert_eq!(absences.record(true, LONG), Some(PACKETS), "it drove for long");
+        assert_eq!(absences.record(true, soon), Some(2 * PACKETS));
+        assert_eq!(absences.record(false, soon), None);
+        assert_eq!(absences.record(true, soon), Some(PACKETS), "it missed nothing before");
     }
 
     #[test]
