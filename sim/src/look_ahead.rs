@@ -13,8 +13,11 @@ use crate::packet::EndId;
 /// the last.
 const STEPS: [u64; 3] = [36, 28, 20];
 
+/// The same for the path of an acknowledgement. The steps have requested its path set.
+const PATH: u64 = 10;
+
 /// Frames of the same kind between an event and the packet that is requested for a later one, in a
-/// run whose ports and ends stay in the second cache.
+/// run whose ports and ends stay in the second cache, and for control frames in all.
 const NEAR: u64 = 6;
 
 /// The state of looking ahead.
@@ -57,6 +60,12 @@ impl LookAhead {
                 {
                     hosts.expect_interface(nic);
                 }
+                // Control frames are sent so fast that few are on their links at any time.
+                if let Some(frame) = events.sent_after(frame, NEAR)
+                    && !frame.is_data()
+                {
+                    fabric.expect_packet(frame);
+                }
                 let frame = events.sent_after(frame, third);
                 frame.and_then(|frame| hosts.next_of(fabric.sender(frame)?))
             }
@@ -77,6 +86,12 @@ impl LookAhead {
                     && fabric.expect_join(frame) == Ahead::Nic
                 {
                     hosts.expect_sets(frame, fabric);
+                }
+                if let Some(frame) = events.arrived_after(frame, PATH)
+                    && !frame.is_data()
+                    && fabric.reaches_nic(frame)
+                {
+                    hosts.expect_path(frame);
                 }
                 soon
             }
