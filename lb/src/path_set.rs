@@ -177,6 +177,14 @@ impl PathSet {
         self.policy.most_segments()
     }
 
+    /// Visits the place in memory of a path's state.
+    #[inline]
+    pub(crate) fn state_of(&self, path: PathId, mut visit: impl FnMut(*const u8, usize)) {
+        if let Some(state) = self.paths.states.get(path) {
+            visit(std::ptr::from_ref(state).cast(), size_of_val(state));
+        }
+    }
+
     /// Processes feedback on packets that a stream sent on `path`. Ignores a path that does not
     /// exist, because the number may come from the network.
     pub fn on_feedback(&mut self, stream: StreamId, now: Time, path: PathId, outcome: Outcome) {

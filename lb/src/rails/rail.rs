@@ -20,6 +20,21 @@ impl Rail {
     }
 }
 
+impl super::Rails {
+    /// Visits the place in memory of a path's state, for drivers with so many paths that they
+    /// prefetch them. A path that does not exist has none.
+    #[inline]
+    pub fn state_of(&self, path: PathId, visit: impl FnMut(*const u8, usize)) {
+        let rail = match path.rail().get() {
+            0 => Some(&self.first),
+            further => self.further.get(further - 1),
+        };
+        if let Some(rail) = rail {
+            rail.paths.state_of(within(path), visit);
+        }
+    }
+}
+
 /// Returns a path as the path set of its rail identifies it.
 pub(super) fn within(path: PathId) -> PathId {
     PathId::new(path.get())

@@ -325,3 +325,18 @@ fn an_acknowledgement_leaves_by_the_path_that_it_echoes_unless_it_does_not_get_t
         assert!(rails.is_live(rail), "repeat {repeats}");
     }
 }
+
+#[test]
+fn the_state_of_a_path_that_does_not_exist_has_no_place() {
+    let rails = proved(RailScheme::default(), 2);
+    let places = |path: PathId| {
+        let mut places = Vec::new();
+        rails.state_of(path, |place, bytes| places.push((place, bytes)));
+        places
+    };
+    let [first, second] = [0, 1].map(|rail| places(path(rail)));
+    assert!(first.len() == 1 && second.len() == 1 && first != second, "{first:?} {second:?}");
+    for missing in [PathId::new(4), path(2)] {
+        assert_eq!(places(missing), [], "{missing:?}");
+    }
+}

@@ -363,6 +363,12 @@ impl Fabric {
         }
     }
 
+    /// Returns whether a frame will reach an interface. The link has been requested.
+    #[inline(always)]
+    pub(crate) fn reaches_nic(&self, frame: &Packet) -> bool {
+        matches!(self.links[frame.ingress as usize].to, Node::Nic(_))
+    }
+
     /// Requests the far end of the link that a frame is on.
     #[inline(always)]
     pub(crate) fn expect_link(&self, frame: &Packet) {

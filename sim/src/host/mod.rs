@@ -208,6 +208,13 @@ impl Hosts {
         }
     }
 
+    /// Requests the path that an acknowledgement is feedback on: it takes the path that it echoes.
+    /// The end and its path set have been requested.
+    #[inline]
+    pub(crate) fn expect_path(&self, frame: &Packet) {
+        self.sets.expect_path(self.ends[frame.end as usize].paths, frame.path);
+    }
+
     /// Requests a part of an end. Each step reads what the step before has requested.
     #[inline(always)]
     pub(crate) fn expect(&self, id: EndId, step: u8) {

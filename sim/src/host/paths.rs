@@ -174,6 +174,12 @@ impl PathSets {
         prefetch::element(&self.sets, index as usize);
     }
 
+    /// Requests the state of a path. Its set has been requested.
+    #[inline]
+    pub(crate) fn expect_path(&self, index: u32, path: PathId) {
+        self.sets[index as usize].state_of(path, prefetch::bytes);
+    }
+
     pub(crate) fn get_mut(&mut self, index: u32) -> &mut Rails {
         &mut self.sets[index as usize]
     }
