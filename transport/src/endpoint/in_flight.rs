@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use braid_wire::{MAX_DATA_HEADER_LEN, MAX_RAILS, RailId, Time};
+use braid_wire::{MAX_DATA_HEADER_LEN, RailId, Time};
 
 use crate::qp::ConnectedQp;
 use crate::stream::per_rail::RailBytes;
@@ -22,23 +22,27 @@ const HOSTS: Duration = Duration::from_micros(250);
 /// rest counts as the peer's queue.
 const MOST_QUEUES: u32 = 4;
 
-/// Bytes of all queue pairs, by rail. Invariant: `left` follows from `bytes`, `buffer` and `wire`.
+/// Bytes of all queue pairs, by rail. Invariant: `left` follows from `bytes`, `buffer` and the
+/// rounds.
 #[derive(Debug)]
 pub(super) struct InFlight {
     bytes: RailBytes,
     left: RailBytes,
     /// Capacity of the peer's socket of each rail, in bytes.
     buffer: u64,
-    /// Allowance for bytes on the wire.
-    wire: RailBytes,
-    rounds: [Round; MAX_RAILS],
     rails: usize,
+    /// The round of the first rail. It is apart, because most peers have one rail.
+    first: Round,
+    /// The rounds of the other rails.
+    further: Vec<Round>,
 }
 
 /// A round of one round trip: once something sent at its start is acknowledged, all bytes in flight
 /// at that time have arrived.
 #[derive(Clone, Copy, Debug)]
 struct Round {
+    /// Allowance for bytes on the wire, from the round before.
+    wire: u64,
     /// The shortest round trip measured on this rail.
     shortest: Duration,
     began: Time,
@@ -46,24 +50,51 @@ struct Round {
 }
 
 impl Round {
-    const FIRST: Round = Round { shortest: Duration::MAX, began: Time::ZERO, in_flight: 0 };
+    const FIRST: Round =
+        Round { wire: 0, shortest: Duration::MAX, began: Time::ZERO, in_flight: 0 };
+
+    /// Ends the round, and begins the next one with `in_flight` bytes.
+    #[inline(never)] // once per round trip, and never on a short wire
+    fn end(&mut self, now: Time, round_trip: Duration, in_flight: u64) {
+        let delay = self.shortest.saturating_sub(HOSTS).saturating_mul(MOST_QUEUES);
+        let wire = u128::from(self.in_flight) * delay.as_nanos() / round_trip.as_nanos().max(1);
+        self.wire = u64::try_from(wire).unwrap_or(u64::MAX);
+        (self.began, self.in_flight) = (now, in_flight);
+    }
 }
 
 impl InFlight {
     /// `buffer`: capacity of the peer's socket of each rail, in bytes.
     pub(super) fn new(buffer: u64) -> Self {
-        let none = RailBytes::NOTHING;
-        let rounds = [Round::FIRST; MAX_RAILS];
-        let mut empty = InFlight { bytes: none, left: none, buffer, wire: none, rounds, rails: 0 };
+        let (none, first, further) = (RailBytes::NOTHING, Round::FIRST, Vec::new());
+        let mut empty = InFlight { bytes: none, left: none, buffer, rails: 0, first, further };
         empty.use_rails(1);
         empty
     }
 
     pub(super) fn use_rails(&mut self, count: usize) {
-        for rail in (self.rails..count).map(RailId::new) {
+        let before = self.rails;
+        self.rails = before.max(count);
+        self.further.resize(self.rails - 1, Round::FIRST);
+        for rail in (before..count).map(RailId::new) {
             self.left[rail] = self.left_of(rail, 0);
         }
-        self.rails = self.rails.max(count);
+    }
+
+    #[inline]
+    fn round(&self, rail: RailId) -> Option<&Round> {
+        match rail.get() {
+            0 => Some(&self.first),
+            rail => self.further.get(rail - 1),
+        }
+    }
+
+    #[inline]
+    fn round_mut(&mut self, rail: RailId) -> Option<&mut Round> {
+        match rail.get() {
+            0 => Some(&mut self.first),
+            rail => self.further.get_mut(rail - 1),
+        }
     }
 
     /// Bytes in flight, by rail.
@@ -90,27 +121,19 @@ impl InFlight {
     /// Capacity of the peer's socket plus the allowance for the wire.
     #[inline]
     pub(super) fn most_on(&self, rail: RailId) -> u64 {
-        self.buffer.saturating_add(self.wire[rail])
+        self.buffer.saturating_add(self.round(rail).map_or(0, |round| round.wire))
     }
 
     /// Takes a round-trip sample, without the delay at the peer.
     #[inline]
     pub(super) fn on_round_trip(&mut self, now: Time, rail: RailId, round_trip: Duration) {
-        let round = &mut self.rounds[rail.get()];
+        let in_flight = self.bytes[rail];
+        let Some(round) = self.round_mut(rail) else { return };
         round.shortest = round.shortest.min(round_trip);
         if round.shortest > HOSTS && now - round.began >= round_trip {
-            self.end_round(now, rail, round_trip);
+            round.end(now, round_trip, in_flight);
+            self.left[rail] = self.left_of(rail, in_flight);
         }
-    }
-
-    #[inline(never)] // once per round trip, and never on a short wire
-    fn end_round(&mut self, now: Time, rail: RailId, round_trip: Duration) {
-        let Round { shortest, in_flight, .. } = self.rounds[rail.get()];
-        let delay = shortest.saturating_sub(HOSTS).saturating_mul(MOST_QUEUES);
-        let wire = u128::from(in_flight) * delay.as_nanos() / round_trip.as_nanos().max(1);
-        self.wire[rail] = u64::try_from(wire).unwrap_or(u64::MAX);
-        self.left[rail] = self.left_of(rail, self.bytes[rail]);
-        self.rounds[rail.get()] = Round { shortest, began: now, in_flight: self.bytes[rail] };
     }
 
     /// Updates the bytes in flight of a queue pair, whose `share` was counted before.
