@@ -16,8 +16,8 @@ const STEPS: [u64; 3] = [36, 28, 20];
 /// The same for the path of an acknowledgement. The steps have requested its path set.
 const PATH: u64 = 10;
 
-/// Frames of the same kind between an event and the packet that is requested for a later one, in a
-/// run whose ports and ends stay in the second cache, and for control frames in all.
+/// Frames of the same kind between an event and the packet that is requested for a later one. If
+/// ports and ends do not stay in the second cache, this is for control frames only.
 const NEAR: u64 = 6;
 
 /// The state of looking ahead.

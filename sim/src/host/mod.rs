@@ -223,14 +223,18 @@ impl Hosts {
             return prefetch::value(end);
         }
         let Some(protocol) = end.in_use() else { return };
+        let (endpoint, slot) = (&protocol.endpoint, protocol.slot);
         match step {
             1 => prefetch::value(protocol),
             2 => {
-                self.sets.expect(end.paths);
-                protocol.endpoint.state_of(protocol.slot, 0, prefetch::bytes);
+                // All receivers share a path set.
+                if id.sends() {
+                    self.sets.expect(end.paths);
+                }
+                endpoint.state_of(slot, id.sends(), 0, prefetch::bytes);
             }
-            3 => protocol.endpoint.state_of(protocol.slot, 1, prefetch::bytes),
-            _ => protocol.endpoint.state_of(protocol.slot, 2, prefetch::bytes),
+            3 => endpoint.state_of(slot, id.sends(), 1, prefetch::bytes),
+            _ => endpoint.state_of(slot, id.sends(), 2, prefetch::bytes),
         }
     }
 }

@@ -171,15 +171,22 @@ impl Endpoint {
 
     /// Visits the places in memory of a queue pair's state, for drivers with so many endpoints that
     /// they prefetch them. `depth`: 0 for the queue pair itself, 1 for what it points to, 2 for
-    /// what that points to. Each is found by reading the one before.
+    /// what that points to. Each is found by reading the one before. `sends`: whether the queue
+    /// pair is used to send; otherwise only what a receiver needs is visited.
     #[inline]
-    pub fn state_of(&self, slot: QpSlot, depth: u8, visit: impl FnMut(*const u8, usize)) {
+    pub fn state_of(
+        &self,
+        slot: QpSlot,
+        sends: bool,
+        depth: u8,
+        visit: impl FnMut(*const u8, usize),
+    ) {
         let mut visit = visit;
         if depth == 0 {
             let member = self.members.as_ptr().wrapping_add(slot.0 as usize);
             visit(member.cast(), size_of::<Option<Member>>());
         } else if let Some(Some(member)) = self.members.get(slot.0 as usize) {
-            member.qp.state_of(depth, visit);
+            member.qp.state_of(sends, depth, visit);
         }
     }
 

@@ -69,13 +69,18 @@ impl ConnectedQp {
 
     /// See [`crate::Endpoint::state_of`].
     #[inline]
-    pub(crate) fn state_of(&self, depth: u8, mut visit: impl FnMut(*const u8, usize)) {
-        if depth == 1 {
-            visit(std::ptr::from_ref(&*self.streams).cast(), size_of::<Streams>());
-        } else {
-            self.streams.requests.stream.window.rings(&mut visit);
-            self.streams.requests.stream.subflows.current().cc.state_of(&mut visit);
-            self.streams.from_requests.rings(&mut visit);
+    pub(crate) fn state_of(&self, sends: bool, depth: u8, mut visit: impl FnMut(*const u8, usize)) {
+        let streams = &self.streams;
+        match (depth, sends) {
+            (1, _) => streams.parts(sends, visit),
+            (_, true) => {
+                let SendStream { window, subflows, marks, .. } = &streams.requests.stream;
+                window.rings(&mut visit);
+                subflows.current().cc.state_of(&mut visit);
+                marks.rings(&mut visit);
+                streams.requests.queue.rings(visit);
+            }
+            (_, false) => streams.from_requests.rings(&mut visit),
         }
     }
 

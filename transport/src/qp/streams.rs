@@ -3,6 +3,8 @@
 //! The request streams exist from the start. The first READ or atomic creates the response streams.
 //! Few queue pairs ever see one; all others save the memory and a check per packet.
 
+use std::ptr;
+
 use braid_lb::{RailSet, Rails, StreamId};
 use braid_wire::{Psn, Stream, Time, Token};
 
@@ -127,6 +129,22 @@ impl Streams {
             },
             remote,
         }
+    }
+
+    /// Visits the places in memory of what a sender or a receiver of messages needs.
+    #[inline]
+    pub(super) fn parts(&self, sends: bool, mut visit: impl FnMut(*const u8, usize)) {
+        if sends {
+            visit(ptr::from_ref(&self.requests).cast(), size_of_val(&self.requests));
+            self.from_requests.parts_of_idle(&mut visit);
+        } else {
+            self.requests.stream.parts_of_idle(&mut visit);
+            visit(ptr::from_ref(&self.requests.queue).cast(), size_of_val(&self.requests.queue));
+            visit(ptr::from_ref(&self.from_requests).cast(), size_of_val(&self.from_requests));
+        }
+        visit(ptr::from_ref(&self.remote).cast(), size_of_val(&self.remote));
+        visit(ptr::from_ref(&self.batches).cast(), size_of_val(&self.batches));
+        visit(ptr::from_ref(&self.is_paused).cast(), 1);
     }
 
     /// Sets the payload bytes that the paths of each rail carry.

@@ -33,7 +33,15 @@ struct Counted {
     fresh: bool,
 }
 
+/// Number of paths of a stream, usually.
+const PATHS: usize = 16;
+
 impl CountedMarks {
+    /// Visits the place in memory of the first paths.
+    pub(crate) fn rings(&self, mut visit: impl FnMut(*const u8, usize)) {
+        visit(self.paths.as_ptr().cast(), PATHS * size_of::<Counted>());
+    }
+
     /// Counts packets with a mark that arrived on this path.
     pub(crate) fn count(&mut self, path: PathId, packets: u32) {
         let at = match self.paths.binary_search_by_key(&path, |known| known.path) {
@@ -131,6 +139,11 @@ struct Heard {
 }
 
 impl ReportedMarks {
+    /// Visits the place in memory of the first paths.
+    pub(crate) fn rings(&self, mut visit: impl FnMut(*const u8, usize)) {
+        visit(self.paths.as_ptr().cast(), PATHS * size_of::<Heard>());
+    }
+
     /// Takes the marks of an acknowledgement; `rails`: number of rails. Returns the number of new
     /// marks.
     pub(crate) fn on_report(&mut self, marks: &Marks, rails: usize) -> u64 {

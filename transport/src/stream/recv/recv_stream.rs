@@ -6,6 +6,7 @@
 //! counts those that expect a response.
 
 use std::collections::VecDeque;
+use std::ptr;
 use std::time::Duration;
 
 use braid_wire::{Ack, Bitmap, DataHeader, NakCode, PathId, Psn, QpId, Stream, Time, Token};
@@ -91,10 +92,17 @@ impl RecvStream {
         }
     }
 
-    /// Visits the places in memory of what has arrived, and of the first effect.
+    /// Visits the places in memory of what has arrived, of the first effect and of the marks.
     pub(crate) fn rings(&self, mut visit: impl FnMut(*const u8, usize)) {
         visit(self.events.as_slices().0.as_ptr().cast(), size_of::<(Psn, Effect)>());
+        self.marks.rings(&mut visit);
         self.arrived.rings(visit);
+    }
+
+    /// Visits the places in memory of what is checked of a stream on which nothing arrives.
+    pub(crate) fn parts_of_idle(&self, mut visit: impl FnMut(*const u8, usize)) {
+        visit(ptr::from_ref(&self.pending_ack).cast(), size_of_val(&self.pending_ack));
+        visit(ptr::from_ref(&self.refusals).cast(), size_of_val(&self.refusals));
     }
 
     pub(crate) fn stream(&self) -> Stream {

@@ -42,6 +42,11 @@ pub(crate) struct SendQueue {
 }
 
 impl SendQueue {
+    /// Visits the place in memory of the first work request.
+    pub(crate) fn rings(&self, mut visit: impl FnMut(*const u8, usize)) {
+        visit(self.entries.as_slices().0.as_ptr().cast(), size_of::<Entry>());
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }

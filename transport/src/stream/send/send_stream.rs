@@ -1,5 +1,6 @@
 //! An outgoing stream: its window, its timers, and the conditions under which it may send.
 
+use std::ptr;
 use std::time::Duration;
 
 use braid_lb::{Batch, Outcome, Rails, StreamId};
@@ -91,6 +92,16 @@ impl SendStream {
             run: Run::default(),
             skips: SkipSchedule::default(),
         }
+    }
+
+    /// Visits the places in memory of what is checked of a stream that has nothing to send.
+    pub(crate) fn parts_of_idle(&self, mut visit: impl FnMut(*const u8, usize)) {
+        visit(ptr::from_ref(&self.window).cast(), size_of_val(&self.window));
+        self.subflows.parts_of_idle(&mut visit);
+        visit(ptr::from_ref(&self.clock).cast(), size_of_val(&self.clock));
+        visit(ptr::from_ref(&self.rnr).cast(), size_of_val(&self.rnr));
+        visit(ptr::from_ref(&self.next_segment).cast(), size_of_val(&self.next_segment));
+        visit(ptr::from_ref(&self.run).cast(), size_of_val(&self.run));
     }
 
     /// Checks whether a segment with `len` bytes of payload may leave now. Returns the budget that

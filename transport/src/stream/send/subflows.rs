@@ -1,5 +1,6 @@
 //! The subflows of a stream. For each chunk the rail policy decides which of them carries it.
 
+use std::ptr;
 use std::time::Duration;
 
 use braid_cc::Spurious;
@@ -48,6 +49,12 @@ impl Subflows {
             rate_limited: RailSet::default(),
             apart: None,
         }
+    }
+
+    /// Visits the places in memory of what is checked of subflows that have nothing to send.
+    pub(crate) fn parts_of_idle(&self, mut visit: impl FnMut(*const u8, usize)) {
+        visit(ptr::from_ref(&self.first.cc).cast(), size_of_val(&self.first.cc));
+        visit(ptr::from_ref(&self.further).cast(), size_of_val(&self.further));
     }
 
     pub(crate) fn count(&self) -> usize {
