@@ -22,6 +22,8 @@ pub(crate) struct BatchLimit {
     full_segment: u64,
     /// Wire bytes of a batch of full segments.
     batch: u64,
+    /// Maximum wire bytes of a batch. Segments that are not full can fill more of them.
+    bytes: u64,
 }
 
 impl BatchLimit {
@@ -33,7 +35,9 @@ impl BatchLimit {
         let quantum = endpoint.quantum.map_or(whole as u32, |most| most.max(segments));
         let quantum = quantum - quantum % whole as u32;
         let followers = endpoint.transmit_segments.saturating_sub(1);
-        BatchLimit { segments, followers, quantum, full_segment, batch: whole * full_segment }
+        let batch = whole * full_segment;
+        let bytes = endpoint.batch_bytes.min(u64::from(most) * full_segment).max(batch);
+        BatchLimit { segments, followers, quantum, full_segment, batch, bytes }
     }
 
     /// Maximum number of segments in a batch.
@@ -75,6 +79,8 @@ pub(crate) struct OpenBatch {
     left: u64,
     /// Segments for which there is still room.
     segments: u32,
+    /// Wire bytes of its longest segment. Without room for another such segment it is full.
+    longest: u64,
 }
 
 /// The quantum of the next segments. A default quantum has ended.
@@ -91,6 +97,8 @@ pub(crate) struct Quantum {
     batch: u64,
     /// Segments for which the batch still has room.
     segments: u32,
+    /// Wire bytes of the longest segment of the batch.
+    longest: u64,
     /// Whether the path policy limits the segments of this quantum, so that no batch of its own may
     /// exceed `left`.
     is_short: bool,
@@ -99,7 +107,7 @@ pub(crate) struct Quantum {
 impl Quantum {
     pub(crate) fn new(path: PathId, limit: BatchLimit, room: u64) -> Self {
         let left = limit.quantum;
-        Quantum { quantum_path: path, path, left, room, batch: 0, segments: 0, is_short: false }
+        Quantum { quantum_path: path, path, left, room, ..Quantum::default() }
     }
 
     /// Creates a quantum of at most `most` segments.
@@ -121,13 +129,15 @@ impl Quantum {
         let same_rail = open.path.rail() == self.quantum_path.rail();
         let fits = Segment::wire_len(len) <= open.left;
         if self.begins_batch() && same_rail && fits {
-            (self.path, self.batch, self.segments) = (open.path, open.left, open.segments);
+            (self.path, self.batch) = (open.path, open.left);
+            (self.segments, self.longest) = (open.segments, open.longest);
         }
     }
 
     /// The batch that other queue pairs may join.
     pub(crate) fn batch(&self) -> OpenBatch {
-        OpenBatch { path: self.path, left: self.batch, segments: self.segments }
+        let Quantum { path, batch: left, segments, longest, .. } = *self;
+        OpenBatch { path, left, segments, longest }
     }
 
     pub(crate) fn has_ended(&self) -> bool {
@@ -152,14 +162,15 @@ impl Quantum {
     pub(crate) fn join(&mut self, len: u16, limit: BatchLimit) {
         let bytes = Segment::wire_len(len);
         if self.begins_batch() {
-            (self.path, self.batch) = (self.quantum_path, limit.batch);
+            (self.path, self.batch, self.longest) = (self.quantum_path, limit.bytes, 0);
             self.segments =
                 if self.is_short { self.left.min(limit.segments) } else { limit.segments };
         }
         self.left = self.left.saturating_sub(1);
         self.segments = self.segments.saturating_sub(1);
         let rest = self.batch.saturating_sub(bytes);
-        let is_full = rest < limit.full_segment || self.segments == 0;
+        self.longest = self.longest.max(bytes);
+        let is_full = rest < self.longest || self.segments == 0;
         self.batch = if is_full { 0 } else { rest };
         self.room = self.room.saturating_sub(bytes);
         if self.room < limit.full_segment {
@@ -218,6 +229,28 @@ mod tests {
             segments += 1;
         }
         assert_eq!(segments, 64);
+    }
+
+    #[test]
+    fn segments_that_are_not_full_use_all_bytes_of_a_batch() {
+        let limit = limit(64, 3 * FULL + 900, None);
+        let lengths = |payloads: &[u16]| {
+            let mut quantum = Quantum::new(PathId::new(1), limit, limit.room(1 << 30, 8));
+            let mut bytes = 0;
+            for payload in payloads.iter().cycle() {
+                quantum.join(*payload, limit);
+                bytes += Segment::wire_len(*payload);
+                if quantum.has_ended() {
+                    break;
+                }
+            }
+            bytes
+        };
+        let payload = |wire_len: u64| (wire_len - Segment::wire_len(0)) as u16;
+        assert_eq!(lengths(&[payload(FULL)]), 3 * FULL);
+        assert_eq!(lengths(&[payload(430)]), 9 * 430);
+        assert_eq!(lengths(&[payload(FULL), payload(500)]), 2 * (FULL + 500));
+        assert_eq!(lengths(&[payload(500), payload(FULL)]), 2 * (FULL + 500));
     }
 
     #[test]
