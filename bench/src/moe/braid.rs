@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use braid::wr;
+use braid::wr::{self, SendWrExt};
 use braid::{
     Access, Completion, CompletionQueue, Engine, MemoryRegion, QpOptions, QueuePair, RemoteRegion,
     Status,
@@ -17,6 +17,9 @@ use crate::session;
 
 /// Work requests of a queue pair.
 const DEPTH: u32 = 256;
+/// One put in this number reports its completion, and with it that of those before it. Signals
+/// always do.
+const REPORTED: u32 = 16;
 const CONNECT: Duration = Duration::from_secs(60);
 /// The most completions taken at once.
 const BATCH: usize = 64;
@@ -41,6 +44,8 @@ struct PutPeer {
     qp: QueuePair,
     queue: VecDeque<Op>,
     posted: u32,
+    /// Work requests that the next completion covers.
+    unreported: u32,
     memory: RemoteRegion,
     words: RemoteRegion,
 }
@@ -95,18 +100,24 @@ impl BraidPuts {
             while peer.posted < DEPTH
                 && let Some(op) = peer.queue.pop_front()
             {
+                peer.posted += 1;
+                peer.unreported += 1;
+                let id = work_id(id, peer.unreported);
                 let request = match op {
                     Op::Put { from, to } => {
                         let piece = self.memory.slice(from..from + self.layout.size);
-                        wr::write(id as u64, [piece.attempt("put")?], peer.memory.at(to as u64))
+                        let put = wr::write(id, [piece.attempt("put")?], peer.memory.at(to as u64));
+                        if peer.unreported < REPORTED { put.unsignalled() } else { put }
                     }
                     Op::Signal { word, add } => {
                         let piece = self.earlier.slice(..).attempt("signal")?;
-                        wr::fetch_add(id as u64, piece, peer.words.at(8 * word as u64), add)
+                        wr::fetch_add(id, piece, peer.words.at(8 * word as u64), add)
                     }
                 };
+                if request.signalled {
+                    peer.unreported = 0;
+                }
                 peer.qp.post_send(request).attempt("post")?;
-                peer.posted += 1;
                 has_posted = true;
             }
         }
@@ -122,16 +133,25 @@ impl BraidPuts {
     fn count(&mut self) -> Result<bool, Failure> {
         let any = !self.done.is_empty();
         for done in self.done.drain(..) {
-            let (Status::Success, Some(Some(peer))) =
-                (done.status, self.peers.get_mut(done.wr_id as usize))
-            else {
-                let why = format!("rank {}: {}", done.wr_id, done.status);
+            let (id, covered) = parts_of(done.wr_id);
+            let (Status::Success, Some(Some(peer))) = (done.status, self.peers.get_mut(id)) else {
+                let why = format!("rank {id}: {}", done.status);
                 return Err(Failure::Engine { what: "put", why });
             };
-            peer.posted -= 1;
+            peer.posted -= covered;
         }
         Ok(any)
     }
+}
+
+/// The id of a work request for a rank, whose completion covers `covered` of them.
+fn work_id(rank: usize, covered: u32) -> u64 {
+    u64::from(covered) << 32 | rank as u64
+}
+
+/// The rank and the number of a [`work_id`].
+fn parts_of(id: u64) -> (usize, u32) {
+    (id as u32 as usize, (id >> 32) as u32)
 }
 
 impl PutPeer {
@@ -142,7 +162,7 @@ impl PutPeer {
         let (memory, words) = regions.split_at_checked(regions.len() / 2).ok_or_else(malformed)?;
         let region = |bytes| RemoteRegion::from_bytes(bytes).map_err(|_| malformed());
         let (memory, words) = (region(memory)?, region(words)?);
-        let peer = PutPeer { qp, queue: VecDeque::new(), posted: 0, memory, words };
+        let peer = PutPeer { qp, queue: VecDeque::new(), posted: 0, unreported: 0, memory, words };
         Ok((u32::from_le_bytes(*rank) as usize, peer))
     }
 }
@@ -154,13 +174,19 @@ impl Puts for BraidPuts {
 
     fn progress(&mut self) -> Result<(), Failure> {
         let has_posted = self.post_queued()?;
-        let has_moved = self.engine.progress();
-        if !self.take_completions()? && !has_posted && !has_moved {
+        // An empty queue lets the poll run the engine.
+        if !self.take_completions()? && !has_posted {
             // The other ranks may need this processor.
             self.cq.wait_into(&mut self.done, NAP).attempt("wait")?;
             self.count()?;
         }
         Ok(())
+    }
+
+    /// The last responses and acknowledgements would otherwise leave once the attendant notices
+    /// that nobody polls any more.
+    fn pause(&mut self) {
+        self.engine.acknowledge(NAP);
     }
 
     fn is_quiet(&self) -> bool {
@@ -177,5 +203,17 @@ impl Puts for BraidPuts {
 
     fn read(&self, at: usize, bytes: &mut [u8]) -> Result<(), Failure> {
         self.memory.read_at(at, bytes).attempt("check")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_ids_name_the_rank_and_the_number_of_requests() {
+        for (rank, covered) in [(0, 1), (7, REPORTED), (1023, u32::MAX)] {
+            assert_eq!(parts_of(work_id(rank, covered)), (rank, covered));
+        }
     }
 }

@@ -52,6 +52,8 @@ pub(super) trait Puts {
     fn post(&mut self, peer: usize, op: Op);
     /// Moves what can be moved, and may wait for a short time if nothing can.
     fn progress(&mut self) -> Result<(), Failure>;
+    /// Sends what the peers wait for, because nothing is moved until the next round.
+    fn pause(&mut self) {}
     /// Whether all operations have left the own memory.
     fn is_quiet(&self) -> bool;
     fn word(&self, word: usize) -> Result<u64, Failure>;
@@ -129,6 +131,7 @@ impl Rounds {
                 }
             }
         }
+        puts.pause();
         Ok(())
     }
 
