@@ -251,10 +251,7 @@ impl TcpConnection {
         match (out.is_empty() && !input.is_partial(), is_wanted) {
             (false, _) => Health::Busy,
             (true, false) => Health::Aging,
-            (true, true) => {
-                out.shrink();
-                Health::Idle
-            }
+            (true, true) => Health::Idle,
         }
     }
 

@@ -551,7 +551,7 @@ impl TcpConnections {
         match (is_busy, is_aging) {
             (true, _) => self.tick_within(TICK),
             (false, true) => self.tick_within(SLOW_TICK),
-            (false, false) => {}
+            (false, false) => self.spares.clear(),
         }
     }
 

@@ -199,11 +199,6 @@ impl Outgoing {
         self.blocks = VecDeque::from([all]);
         self.freed = 0;
     }
-
-    /// Frees the empty blocks.
-    pub(super) fn shrink(&mut self) {
-        self.spares.clear();
-    }
 }
 
 #[cfg(test)]
