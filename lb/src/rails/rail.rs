@@ -25,11 +25,7 @@ impl super::Rails {
     /// prefetch them. A path that does not exist has none.
     #[inline]
     pub fn state_of(&self, path: PathId, visit: impl FnMut(*const u8, usize)) {
-        let rail = match path.rail().get() {
-            0 => Some(&self.first),
-            further => self.further.get(further - 1),
-        };
-        if let Some(rail) = rail {
+        if let Some(rail) = self.all().nth(path.rail().get()) {
             rail.paths.state_of(within(path), visit);
         }
     }

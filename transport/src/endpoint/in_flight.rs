@@ -30,7 +30,6 @@ pub(super) struct InFlight {
     left: RailBytes,
     /// Capacity of the peer's socket of each rail, in bytes.
     buffer: u64,
-    rails: usize,
     /// The round of the first rail. It is apart, because most peers have one rail.
     first: Round,
     /// The rounds of the other rails.
@@ -67,18 +66,21 @@ impl InFlight {
     /// `buffer`: capacity of the peer's socket of each rail, in bytes.
     pub(super) fn new(buffer: u64) -> Self {
         let (none, first, further) = (RailBytes::NOTHING, Round::FIRST, Vec::new());
-        let mut empty = InFlight { bytes: none, left: none, buffer, rails: 0, first, further };
-        empty.use_rails(1);
+        let mut empty = InFlight { bytes: none, left: none, buffer, first, further };
+        empty.left[RailId::FIRST] = empty.left_of(RailId::FIRST, 0);
         empty
     }
 
     pub(super) fn use_rails(&mut self, count: usize) {
-        let before = self.rails;
-        self.rails = before.max(count);
-        self.further.resize(self.rails - 1, Round::FIRST);
-        for rail in (before..count).map(RailId::new) {
+        for rail in (self.rails()..count).map(RailId::new) {
+            self.further.push(Round::FIRST);
             self.left[rail] = self.left_of(rail, 0);
         }
+    }
+
+    #[inline]
+    fn rails(&self) -> usize {
+        1 + self.further.len()
     }
 
     #[inline]
@@ -140,14 +142,14 @@ impl InFlight {
     #[inline]
     pub(super) fn follow(&mut self, qp: &ConnectedQp, share: &mut RailBytes) {
         self.change(RailId::FIRST, &mut share[RailId::FIRST], qp.in_flight(RailId::FIRST));
-        for rail in (1..self.rails).map(RailId::new) {
+        for rail in (1..self.rails()).map(RailId::new) {
             self.change(rail, &mut share[rail], qp.in_flight(rail));
         }
     }
 
     /// Subtracts the share of a queue pair that is gone.
     pub(super) fn forget(&mut self, mut share: RailBytes) {
-        for rail in (0..self.rails).map(RailId::new) {
+        for rail in (0..self.rails()).map(RailId::new) {
             self.change(rail, &mut share[rail], 0);
         }
     }
