@@ -23,6 +23,7 @@ mod followers;
 mod idle;
 mod loss_recovery;
 mod patience;
+mod places;
 mod protection;
 mod region_keys;
 mod regions;

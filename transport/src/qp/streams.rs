@@ -3,11 +3,10 @@
 //! The request streams exist from the start. The first READ or atomic creates the response streams.
 //! Few queue pairs ever see one; all others save the memory and a check per packet.
 
-use std::ptr;
-
 use braid_lb::{RailSet, Rails, StreamId};
 use braid_wire::{Psn, Stream, Time, Token};
 
+use crate::places::visit_value;
 use crate::stream::per_rail::RailPayloads;
 use crate::stream::recv::grants::Grants;
 use crate::stream::recv::recv_stream::{RecvStream, check_window};
@@ -135,16 +134,16 @@ impl Streams {
     #[inline]
     pub(super) fn parts(&self, sends: bool, mut visit: impl FnMut(*const u8, usize)) {
         if sends {
-            visit(ptr::from_ref(&self.requests).cast(), size_of_val(&self.requests));
+            visit_value(&self.requests, &mut visit);
             self.from_requests.parts_of_idle(&mut visit);
         } else {
             self.requests.stream.parts_of_idle(&mut visit);
-            visit(ptr::from_ref(&self.requests.queue).cast(), size_of_val(&self.requests.queue));
-            visit(ptr::from_ref(&self.from_requests).cast(), size_of_val(&self.from_requests));
+            visit_value(&self.requests.queue, &mut visit);
+            visit_value(&self.from_requests, &mut visit);
         }
-        visit(ptr::from_ref(&self.remote).cast(), size_of_val(&self.remote));
-        visit(ptr::from_ref(&self.batches).cast(), size_of_val(&self.batches));
-        visit(ptr::from_ref(&self.is_paused).cast(), 1);
+        visit_value(&self.remote, &mut visit);
+        visit_value(&self.batches, &mut visit);
+        visit_value(&self.is_paused, &mut visit);
     }
 
     /// Sets the payload bytes that the paths of each rail carry.

@@ -6,7 +6,6 @@
 //! counts those that expect a response.
 
 use std::collections::VecDeque;
-use std::ptr;
 use std::time::Duration;
 
 use braid_wire::{Ack, Bitmap, DataHeader, NakCode, PathId, Psn, QpId, Stream, Time, Token};
@@ -16,6 +15,7 @@ use super::last_ack::LastAck;
 use super::pending_ack::PendingAck;
 use super::refusal::Refusal;
 use super::refusals::Refusals;
+use crate::places::visit_value;
 use crate::stream::marks::CountedMarks;
 use crate::stream::paws::Paws;
 use crate::stream::psn_run::PsnRun;
@@ -101,8 +101,8 @@ impl RecvStream {
 
     /// Visits the places in memory of what is checked of a stream on which nothing arrives.
     pub(crate) fn parts_of_idle(&self, mut visit: impl FnMut(*const u8, usize)) {
-        visit(ptr::from_ref(&self.pending_ack).cast(), size_of_val(&self.pending_ack));
-        visit(ptr::from_ref(&self.refusals).cast(), size_of_val(&self.refusals));
+        visit_value(&self.pending_ack, &mut visit);
+        visit_value(&self.refusals, &mut visit);
     }
 
     pub(crate) fn stream(&self) -> Stream {

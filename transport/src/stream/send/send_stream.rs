@@ -1,6 +1,5 @@
 //! An outgoing stream: its window, its timers, and the conditions under which it may send.
 
-use std::ptr;
 use std::time::Duration;
 
 use braid_lb::{Batch, Outcome, Rails, StreamId};
@@ -23,6 +22,7 @@ use super::source::Next;
 use super::subflow::Candidate;
 use super::subflows::Subflows;
 use super::window::Window;
+use crate::places::visit_value;
 use crate::stream::marks::ReportedMarks;
 use crate::stream::paws::Paws;
 use crate::{QpConfig, Remote};
@@ -96,12 +96,12 @@ impl SendStream {
 
     /// Visits the places in memory of what is checked of a stream that has nothing to send.
     pub(crate) fn parts_of_idle(&self, mut visit: impl FnMut(*const u8, usize)) {
-        visit(ptr::from_ref(&self.window).cast(), size_of_val(&self.window));
+        visit_value(&self.window, &mut visit);
         self.subflows.parts_of_idle(&mut visit);
-        visit(ptr::from_ref(&self.clock).cast(), size_of_val(&self.clock));
-        visit(ptr::from_ref(&self.rnr).cast(), size_of_val(&self.rnr));
-        visit(ptr::from_ref(&self.next_segment).cast(), size_of_val(&self.next_segment));
-        visit(ptr::from_ref(&self.run).cast(), size_of_val(&self.run));
+        visit_value(&self.clock, &mut visit);
+        visit_value(&self.rnr, &mut visit);
+        visit_value(&self.next_segment, &mut visit);
+        visit_value(&self.run, &mut visit);
     }
 
     /// Checks whether a segment with `len` bytes of payload may leave now. Returns the budget that

@@ -1,6 +1,5 @@
 //! The subflows of a stream. For each chunk the rail policy decides which of them carries it.
 
-use std::ptr;
 use std::time::Duration;
 
 use braid_cc::Spurious;
@@ -12,6 +11,7 @@ use super::rtt::Rtt;
 use super::segment::Segment;
 use super::send_limits::{Block, Need, SendLimits};
 use super::subflow::{Candidate, Subflow};
+use crate::places::visit_value;
 use crate::stream::marks::MarkWatch;
 use crate::stream::per_rail::RailBytes;
 use crate::{QpConfig, Remote};
@@ -53,8 +53,8 @@ impl Subflows {
 
     /// Visits the places in memory of what is checked of subflows that have nothing to send.
     pub(crate) fn parts_of_idle(&self, mut visit: impl FnMut(*const u8, usize)) {
-        visit(ptr::from_ref(&self.first.cc).cast(), size_of_val(&self.first.cc));
-        visit(ptr::from_ref(&self.further).cast(), size_of_val(&self.further));
+        visit_value(&self.first.cc, &mut visit);
+        visit_value(&self.further, &mut visit);
     }
 
     pub(crate) fn count(&self) -> usize {
