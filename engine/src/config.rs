@@ -118,7 +118,8 @@ pub struct EngineConfig {
     /// cost more calls: the packets of a call take one path. More packets than a call takes are
     /// rounded down to whole calls. A quantum is also at most an eighth of the congestion window,
     /// or a 32nd with policies that judge paths by their packets. Default: `None`, one call, of no
-    /// more bytes than 48 full packets have; one packet with [`LbPolicy::DR`].
+    /// more bytes than 48 full packets have; over TCP with a key four calls; one packet with
+    /// [`LbPolicy::DR`].
     pub quantum: Option<u32>,
     /// The groups of peers that share a path set, such as the hosts behind one ToR switch. Not with
     /// `discover`, which finds the routes to single hosts. Default: no groups, a path set for each

@@ -48,6 +48,9 @@ pub(crate) struct Caps {
     pub(crate) batch_bytes: u64,
     /// The largest number of segments that [`Datapath::send_segments`] takes at a time.
     pub(crate) transmit_segments: u32,
+    /// Maximum number of segments of a path quantum of a keyed connection, unless the application
+    /// configures another. `None`: a batch.
+    pub(crate) keyed_quantum: Option<u32>,
     /// Whether packets of several queue pairs may share a batch.
     pub(crate) joint_batches: bool,
     /// Payload bytes of a full segment, unless the application configures another size.
@@ -82,6 +85,7 @@ impl Caps {
             batch_segments: self.batch_segments.min(other.batch_segments),
             batch_bytes: self.batch_bytes.min(other.batch_bytes),
             transmit_segments: self.transmit_segments.min(other.transmit_segments),
+            keyed_quantum: self.keyed_quantum.zip(other.keyed_quantum).map(|(a, b)| a.min(b)),
             joint_batches: self.joint_batches && other.joint_batches,
             segment: self.segment.min(other.segment),
             receive_buffer: self.receive_buffer.min(other.receive_buffer),

@@ -55,6 +55,13 @@ const SEGMENT: u16 = u16::MAX - 7;
 const BATCH: usize = 384 << 10;
 /// The largest number of segments in a batch.
 const BATCH_SEGMENTS: u32 = 64;
+/// The largest number of segments that take one path in a row if they are sealed: four batches.
+///
+/// While the next batch is being sealed, the kernel frees the pages of the last one: on this
+/// processor if the next batch uses the same connection, otherwise on the one that receives the
+/// acknowledgements. Pages from another processor are cold. One batch instead of four would cost a
+/// tenth to a fourth of the throughput on one link.
+const KEYED_QUANTUM: u32 = 20;
 /// Shortest retransmission time-out. Megabytes wait in the sockets of a connection, so a segment
 /// is soon late, but not lost: the kernel repairs losses. Time-outs find connections that stall.
 const MIN_RTO: Duration = Duration::from_millis(20);
@@ -339,6 +346,7 @@ impl DatapathSetup for TcpDatapath {
             batch_segments: BATCH_SEGMENTS,
             batch_bytes: BATCH as u64,
             transmit_segments: BATCH_SEGMENTS,
+            keyed_quantum: Some(KEYED_QUANTUM),
             joint_batches: true,
             segment: SEGMENT,
             receive_buffer: u32::MAX,

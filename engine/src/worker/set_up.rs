@@ -218,7 +218,7 @@ impl Worker {
         let config = EndpointConfig {
             batch_segments: caps.batch_segments,
             batch_bytes: caps.batch_bytes,
-            quantum: self.plan.quantum,
+            quantum: self.plan.quantum.or(session.as_ref().and(caps.keyed_quantum)),
             transmit_segments: caps.transmit_segments,
             joint_batches: caps.joint_batches,
             peer_receive_buffer: theirs.receive_buffer.into(),

@@ -175,6 +175,7 @@ impl DatapathSetup for DatagramDatapath {
             batch_segments: caps.batch_segments as u32,
             batch_bytes: caps.batch_bytes as u64,
             transmit_segments: caps.batch_segments as u32,
+            keyed_quantum: None,
             joint_batches: true,
             segment: SEGMENT,
             receive_buffer: u32::try_from(caps.receive_buffer).unwrap_or(u32::MAX),
