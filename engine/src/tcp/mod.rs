@@ -57,10 +57,10 @@ const BATCH: usize = 384 << 10;
 const BATCH_SEGMENTS: u32 = 64;
 /// The largest number of segments that take one path in a row if they are sealed: four batches.
 ///
-/// While the next batch is being sealed, the kernel frees the pages of the last one: on this
-/// processor if the next batch uses the same connection, otherwise on the one that receives the
-/// acknowledgements. Pages from another processor are cold. One batch instead of four would cost a
-/// tenth to a fourth of the throughput on one link.
+/// The kernel frees the pages of a batch while the next one is sealed and sent. If both use one
+/// connection, this processor frees them and has them in its cache. Otherwise the processor does
+/// that receives the acknowledgements. With one batch instead of four, one link would carry a tenth
+/// to a fourth less.
 const KEYED_QUANTUM: u32 = 20;
 /// Shortest retransmission time-out. Megabytes wait in the sockets of a connection, so a segment
 /// is soon late, but not lost: the kernel repairs losses. Time-outs find connections that stall.
