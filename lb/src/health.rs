@@ -10,7 +10,7 @@ use std::time::Duration;
 use braid_wire::{PathId, Time};
 
 use crate::Paths;
-use crate::path::Path;
+use crate::path::{Path, SmoothedRtt};
 use crate::suspicion::{ASK_GAP, DEAD_AFTER, Suspect, doubled};
 
 /// Delay of the first probe of a path that does not flap, in addition to two round trips.
@@ -25,22 +25,38 @@ const MAX_HOLD_DOWN: Duration = Duration::from_millis(500);
 pub(crate) const STAMP_UNIT: Duration = Duration::from_nanos(16);
 
 /// The health of one path.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Health {
-    /// Losses since the last arrival.
-    losses: u32,
-    /// Time of the last arrival.
-    last_arrival: Option<Time>,
+    /// Time of the last arrival; [`Time::FAR_FUTURE`] if there was none.
+    last_arrival: Time,
     /// Time just after the departure of the latest packet that has arrived.
     unproved_from: Time,
-    /// Present from the first time that the path is out of use.
-    outages: Option<Box<Outages>>,
+    /// Present from the first loss, retransmission or outage on.
+    trouble: Option<Box<Trouble>>,
 }
 
-/// The present and past outages of a path. Most paths never have one, so they share no cache line
-/// with the rest of a path.
+/// The losses and outages of a path. Most paths never have any, so they share no cache line with
+/// the rest of a path.
+#[derive(Clone, Debug, Default)]
+struct Trouble {
+    counts: LossCounts,
+    outages: Outages,
+}
+
+/// Counters that stay zero while a path loses nothing. See [`crate::PathCounters`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LossCounts {
+    pub(crate) retransmitted: u64,
+    pub(crate) lost: u64,
+    pub(crate) downs: u32,
+    pub(crate) probes: u32,
+}
+
+/// The present and past outages of a path, and the losses that may lead to one.
 #[derive(Clone, Debug, Default)]
 struct Outages {
+    /// Losses since the last arrival.
+    losses: u32,
     suspect: Option<Suspect>,
     down: Option<Down>,
     /// Time at which the path last went down. Losses of packets sent before are no new evidence.
@@ -61,20 +77,41 @@ struct Down {
 }
 
 impl Health {
+    /// The health of a path that was never used.
+    pub(crate) const NEW: Health =
+        Health { last_arrival: Time::FAR_FUTURE, unproved_from: Time::ZERO, trouble: None };
+
     pub(crate) fn is_down(&self) -> bool {
         self.down().is_some()
     }
 
+    fn outages(&self) -> Option<&Outages> {
+        self.trouble.as_ref().map(|trouble| &trouble.outages)
+    }
+
+    fn outages_mut(&mut self) -> Option<&mut Outages> {
+        self.trouble.as_mut().map(|trouble| &mut trouble.outages)
+    }
+
+    pub(crate) fn counts(&self) -> LossCounts {
+        self.trouble.as_ref().map_or(LossCounts::default(), |trouble| trouble.counts)
+    }
+
+    #[cold]
+    pub(crate) fn counts_mut(&mut self) -> &mut LossCounts {
+        &mut self.trouble.get_or_insert_default().counts
+    }
+
     fn down(&self) -> Option<Down> {
-        self.outages.as_ref()?.down
+        self.outages()?.down
     }
 
     fn suspect(&self) -> Option<&Suspect> {
-        self.outages.as_ref()?.suspect.as_ref()
+        self.outages()?.suspect.as_ref()
     }
 
     pub(crate) fn last_arrival(&self) -> Option<Time> {
-        self.last_arrival
+        (self.last_arrival != Time::FAR_FUTURE).then_some(self.last_arrival)
     }
 
     /// Returns whether the path is down or suspected, so that policies may not pick it.
@@ -85,9 +122,11 @@ impl Health {
     /// Records the arrival of a packet sent at `sent_at`. Returns whether it proves that the path,
     /// which was out of use, works.
     pub(crate) fn on_arrival(&mut self, now: Time, sent_at: Time) -> bool {
-        (self.losses, self.last_arrival) = (0, Some(now));
+        self.last_arrival = now;
         self.prove(sent_at);
-        self.is_down() || self.suspect().is_some_and(|suspect| sent_at >= suspect.since)
+        let Some(it) = self.outages_mut() else { return false };
+        it.losses = 0;
+        it.down.is_some() || it.suspect.as_ref().is_some_and(|suspect| sent_at >= suspect.since)
     }
 
     /// Records the departure of a packet that has arrived.
@@ -98,7 +137,7 @@ impl Health {
 
     /// Returns whether the path went down after `sent_at`.
     pub(crate) fn was_down_since(&self, sent_at: Time) -> bool {
-        let down_at = self.outages.as_ref().and_then(|outages| outages.down_at);
+        let down_at = self.outages().and_then(|outages| outages.down_at);
         down_at.is_some_and(|at| sent_at < at)
     }
 
@@ -115,19 +154,20 @@ impl Health {
         batch: u32,
         rtt: Option<Duration>,
     ) -> bool {
-        if self.last_arrival.zip(rtt).is_some_and(|(last_arrival, rtt)| now - last_arrival < rtt) {
+        if self.last_arrival().zip(rtt).is_some_and(|(arrival, rtt)| now - arrival < rtt) {
             return false;
         }
-        self.losses = self.losses.saturating_add(packets);
+        let it = &mut self.trouble.get_or_insert_default().outages;
+        it.losses = it.losses.saturating_add(packets);
         let enough = if batch == 2 { 2 } else { DEAD_AFTER };
-        !self.is_down() && self.losses >= enough
+        it.down.is_none() && it.losses >= enough
     }
 
     /// Takes the path down. Returns the time of the first probe. `rtt` is the lowest known
     /// round-trip time.
     fn go_down(&mut self, now: Time, rtt: Option<Duration>) -> Time {
-        self.losses = 0;
-        let it = self.outages.get_or_insert_default();
+        let it = &mut self.trouble.get_or_insert_default().outages;
+        it.losses = 0;
         it.hold_down = match it.back_at.map(|at| now - at) {
             None => it.hold_down,
             Some(up) if up < STEADY => (it.hold_down * 2).clamp(MIN_HOLD_DOWN, MAX_HOLD_DOWN),
@@ -142,8 +182,8 @@ impl Health {
 
     /// Brings the path up because it works. If it was down and fails again soon, it is flapping.
     fn come_back(&mut self, now: Time) {
-        self.losses = 0;
-        let Some(it) = &mut self.outages else { return };
+        let Some(it) = self.outages_mut() else { return };
+        it.losses = 0;
         if it.down.is_some() {
             it.back_at = Some(now);
         }
@@ -152,9 +192,16 @@ impl Health {
 
     /// Brings the path up because all paths are down, which is no evidence that it works.
     fn come_back_unprobed(&mut self) {
-        self.losses = 0;
-        if let Some(it) = &mut self.outages {
-            (it.down, it.suspect, it.back_at) = (None, None, None);
+        if let Some(it) = self.outages_mut() {
+            (it.losses, it.down, it.suspect, it.back_at) = (0, None, None, None);
+        }
+    }
+
+    /// Forgets everything but the counters.
+    fn forget(&mut self) {
+        (self.last_arrival, self.unproved_from) = (Time::FAR_FUTURE, Time::ZERO);
+        if let Some(it) = self.outages_mut() {
+            *it = Outages::default();
         }
     }
 
@@ -211,9 +258,9 @@ impl Paths {
                 self.fail(now, path);
                 continue;
             };
-            let counts = &mut self.states[path].counts;
-            counts.sent += 1;
-            counts.probes += 1;
+            let state = &mut self.states[path];
+            state.sent += 1;
+            state.health.counts_mut().probes += 1;
             self.probes.due.insert((due, path));
             self.probes.last = Some(now);
             return Some(path);
@@ -224,8 +271,8 @@ impl Paths {
     /// Records the probe of a path that is out of use. Returns the time of the next one, or `None`
     /// if the path is suspected no longer, but down.
     fn ask(&mut self, now: Time, path: PathId) -> Option<Time> {
-        let outages = &mut self.states[path].health.outages;
-        let Some(down) = outages.as_mut().and_then(|outages| outages.down.as_mut()) else {
+        let outages = self.states[path].health.outages_mut();
+        let Some(down) = outages.and_then(|outages| outages.down.as_mut()) else {
             return self.ask_suspect(now, path);
         };
         down.stamp = Some(now.stamp());
@@ -277,9 +324,9 @@ impl Paths {
         let state = &mut self.states[path];
         let due = state.health.go_down(now, lowest);
         self.probes.due.insert((due, path));
-        state.counts.downs += 1;
+        state.health.counts_mut().downs += 1;
         // Earlier measurements say nothing about the path once it is back.
-        (state.in_flight, state.rtt_ns) = (0, None);
+        (state.in_flight, state.rtt) = (0, SmoothedRtt::NONE);
     }
 
     /// Disables health.
@@ -306,7 +353,7 @@ impl Paths {
     /// Resets the health of a path that leaves the list.
     pub(crate) fn forget_health(&mut self, path: PathId) {
         self.cancel_probe(path);
-        self.states[path].health = Health::default();
+        self.states[path].health.forget();
     }
 
     fn cancel_probe(&mut self, path: PathId) {
@@ -334,8 +381,8 @@ impl Paths {
         let mut due = now;
         for path in suspects {
             due += ASK_GAP;
-            let outages = self.states[path].health.outages.get_or_insert_default();
-            outages.suspect = Some(Suspect::new(sent_at, due, interval));
+            let trouble = self.states[path].health.trouble.get_or_insert_default();
+            trouble.outages.suspect = Some(Suspect::new(sent_at, due, interval));
             self.probes.due.insert((due, path));
         }
         self.relist();
@@ -353,8 +400,8 @@ impl Paths {
     /// are unanswered that the path is down.
     fn ask_suspect(&mut self, now: Time, path: PathId) -> Option<Time> {
         let proved_at = self.suspicion.proved_at;
-        let outages = &mut self.states[path].health.outages;
-        let suspect = outages.as_mut().and_then(|outages| outages.suspect.as_mut());
+        let outages = self.states[path].health.outages_mut();
+        let suspect = outages.and_then(|outages| outages.suspect.as_mut());
         let suspect = suspect.expect("a path that is out of use is probed");
         let is_dead = suspect.ask(now, proved_at);
         (!is_dead).then_some(suspect.due)

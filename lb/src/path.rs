@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use braid_wire::{PathId, Time};
 
-use crate::health::Health;
+use crate::health::{Health, LossCounts};
 
 /// Counters of a path since the creation of its path set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -46,60 +46,85 @@ pub struct PathReport {
 ///
 /// A spurious loss is counted twice, so `in_flight` is too small for a while, but never negative.
 ///
-/// A path takes two cache lines, because a large run of the simulator has millions of paths. A
-/// departure touches the first one only.
-#[derive(Clone, Debug, Default)]
-#[repr(C, align(64))]
+/// A path is one cache line, because a large run of the simulator has millions of paths.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
 pub(crate) struct Path {
     pub(crate) in_flight: u32,
-    /// Whether the round-trip time was reduced for age, so that the next sample replaces it.
-    pub(crate) doubted: bool,
+    pub(crate) rtt: SmoothedRtt,
     /// Time of the last round-trip sample, or of its last reduction for age.
     pub(crate) measured_at: Time,
-    /// Round-trip time in nanoseconds, smoothed with 1/8.
-    pub(crate) rtt_ns: Option<u64>,
-    pub(crate) counts: Counts,
+    /// Segments and probes sent.
+    pub(crate) sent: u64,
+    /// Packets acknowledged.
+    pub(crate) arrived: u64,
+    /// Acknowledged packets whose feedback carried a congestion mark.
+    pub(crate) congested: u64,
     pub(crate) health: Health,
 }
 
-/// The counters of a path. See [`PathCounters`].
-#[derive(Clone, Debug, Default)]
-#[repr(C)] // in the order in which packets need the fields
-pub(crate) struct Counts {
-    pub(crate) sent: u64,
-    pub(crate) retransmitted: u64,
-    pub(crate) arrived: u64,
-    pub(crate) congested: u64,
-    pub(crate) lost: u64,
-    pub(crate) downs: u32,
-    pub(crate) probes: u32,
+/// A round-trip time in nanoseconds, smoothed with 1/8, up to 4.2 s; or none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct SmoothedRtt(u32);
+
+impl SmoothedRtt {
+    pub(crate) const NONE: SmoothedRtt = SmoothedRtt(u32::MAX);
+
+    pub(crate) fn from_nanos(ns: u64) -> Self {
+        SmoothedRtt(u32::try_from(ns).unwrap_or(u32::MAX).min(u32::MAX - 1))
+    }
+
+    #[inline]
+    pub(crate) fn nanos(self) -> Option<u64> {
+        (self != SmoothedRtt::NONE).then_some(self.0.into())
+    }
 }
 
 impl Path {
+    /// A path that was never used.
+    pub(crate) const NEW: Path = Path {
+        in_flight: 0,
+        rtt: SmoothedRtt::NONE,
+        measured_at: Time::ZERO,
+        sent: 0,
+        arrived: 0,
+        congested: 0,
+        health: Health::NEW,
+    };
+
     #[inline]
     pub(crate) fn on_sent(&mut self, packets: u32, retransmission: bool) {
-        self.counts.sent += u64::from(packets);
-        self.counts.retransmitted += if retransmission { packets.into() } else { 0 };
+        self.sent += u64::from(packets);
+        if retransmission {
+            self.health.counts_mut().retransmitted += u64::from(packets);
+        }
         self.in_flight = self.in_flight.saturating_add(packets);
     }
 
     /// Records the arrival of packets. `sample` is the round-trip time in nanoseconds.
     pub(crate) fn on_arrival(&mut self, now: Time, packets: u32, sample: u64, congested: bool) {
+        let doubted = self.is_doubted();
         self.measured_at = now;
-        self.counts.arrived += u64::from(packets);
-        self.counts.congested += if congested { packets.into() } else { 0 };
+        self.arrived += u64::from(packets);
+        self.congested += if congested { packets.into() } else { 0 };
         self.in_flight = self.in_flight.saturating_sub(packets);
-        let doubted = std::mem::take(&mut self.doubted);
-        let smoothed = self.rtt_ns.filter(|_| !doubted).unwrap_or(sample);
-        self.rtt_ns = Some(smoothed - smoothed / 8 + sample / 8);
+        let smoothed = self.rtt.nanos().filter(|_| !doubted).unwrap_or(sample);
+        self.rtt = SmoothedRtt::from_nanos(smoothed - smoothed / 8 + sample / 8);
+    }
+
+    /// Returns whether the round-trip time was reduced for age, so that the next sample replaces
+    /// it.
+    fn is_doubted(&self) -> bool {
+        self.health.last_arrival().is_some_and(|at| self.measured_at > at)
     }
 
     pub(crate) fn rtt(&self) -> Option<Duration> {
-        self.rtt_ns.map(Duration::from_nanos)
+        self.rtt.nanos().map(Duration::from_nanos)
     }
 
     pub(crate) fn counters(&self) -> PathCounters {
-        let Counts { sent, retransmitted, arrived, congested, lost, downs, probes } = self.counts;
+        let Path { sent, arrived, congested, .. } = *self;
+        let LossCounts { retransmitted, lost, downs, probes } = self.health.counts();
         let (rtt, downs, probes) = (self.rtt(), downs.into(), probes.into());
         PathCounters { sent, retransmitted, lost, arrived, congested, rtt, downs, probes }
     }
@@ -115,8 +140,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_two_cache_lines() {
-        assert_eq!(size_of::<Path>(), 128);
+    fn a_path_is_a_cache_line() {
+        assert_eq!(size_of::<Path>(), 64);
     }
 
     fn arrive(path: &mut Path, packets: u32, us: u64) {
@@ -125,7 +150,7 @@ mod tests {
 
     #[test]
     fn round_trips_are_smoothed_by_an_eighth() {
-        let mut path = Path::default();
+        let mut path = Path::NEW;
         arrive(&mut path, 1, 800);
         assert_eq!(path.rtt(), Some(Duration::from_micros(800)));
         arrive(&mut path, 1, 1600);
@@ -140,7 +165,7 @@ mod tests {
 
     #[test]
     fn what_is_heard_of_twice_leaves_nothing_below_zero() {
-        let mut path = Path::default();
+        let mut path = Path::NEW;
         (0..3).for_each(|i| path.on_sent(1, i == 2));
         arrive(&mut path, 2, 1);
         assert_eq!(path.in_flight, 1);

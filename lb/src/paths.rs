@@ -223,7 +223,7 @@ impl Paths {
         let key = match self.order {
             Order::None => None,
             Order::Rank => Some(state.rank()),
-            Order::Rtt => state.rtt_ns.map(|rtt| rtt.min(u64::MAX - 1)),
+            Order::Rtt => state.rtt.nanos(),
         };
         match key.filter(|_| self.slots.is_live(path)) {
             Some(key) => self.lowest.set(index(path), key),
@@ -274,7 +274,7 @@ impl Paths {
     fn on_loss(&mut self, now: Time, path: PathId, packets: u32, sent_at: Time) {
         let batch = self.batch;
         let state = &mut self.states[path];
-        state.counts.lost += u64::from(packets);
+        state.health.counts_mut().lost += u64::from(packets);
         if state.health.was_down_since(sent_at) {
             return;
         }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use braid_wire::Time;
 
-use crate::path::Path;
+use crate::path::{Path, SmoothedRtt};
 
 /// Age at which a round-trip time is halved, repeatedly. A slow path is thus tried again, and
 /// earlier if it was less slow.
@@ -28,7 +28,7 @@ impl Path {
     /// Unmeasured paths come first, the emptiest of them foremost. The others are ordered by the
     /// smoothed round-trip time times the number of packets in flight including the next one.
     pub(crate) fn rank(&self) -> u64 {
-        match self.rtt_ns {
+        match self.rtt.nanos() {
             None => self.in_flight.into(),
             Some(rtt) => {
                 let weighed = rtt.saturating_mul(u64::from(self.in_flight) + 1);
@@ -39,10 +39,11 @@ impl Path {
 
     /// Halves a round-trip time that is too old. Returns whether it did.
     pub(crate) fn doubt(&mut self, now: Time) -> bool {
-        let Some(rtt) = self.rtt_ns.filter(|_| now - self.measured_at > STALE_AFTER) else {
+        let is_old = now - self.measured_at > STALE_AFTER;
+        let Some(rtt) = self.rtt.nanos().filter(|_| is_old) else {
             return false;
         };
-        (self.rtt_ns, self.measured_at, self.doubted) = (Some(rtt / 2), now, true);
+        (self.rtt, self.measured_at) = (SmoothedRtt::from_nanos(rtt / 2), now);
         true
     }
 }
@@ -58,18 +59,18 @@ mod tests {
     use super::*;
 
     fn measured(us: u64, in_flight: u32) -> Path {
-        let mut path = Path { in_flight, ..Path::default() };
-        path.rtt_ns = Some(us * 1000);
+        let mut path = Path { in_flight, ..Path::NEW };
+        path.rtt = SmoothedRtt::from_nanos(us * 1000);
         path
     }
 
     #[test]
     fn ranks_unmeasured_paths_first_then_by_weighed_round_trip() {
-        let busy = Path { in_flight: 3, ..Path::default() };
+        let busy = Path { in_flight: 3, ..Path::NEW };
         // 50 us x 1, 60 x 1, 50 x 3, 60 x 5.
         let weighed = [measured(50, 0), measured(60, 0), measured(50, 2), measured(60, 4)];
         let ranks: Vec<u64> =
-            [Path::default(), busy].iter().chain(&weighed).map(|path| path.rank()).collect();
+            [Path::NEW, busy].iter().chain(&weighed).map(|path| path.rank()).collect();
         assert!(ranks.is_sorted_by(|a, b| a < b), "{ranks:?}");
     }
 
@@ -77,7 +78,7 @@ mod tests {
     fn far_worse_is_four_times_or_measured_against_unmeasured() {
         let rank = |us| measured(us, 0).rank();
         assert!(is_far_worse(rank(500), rank(100)) && !is_far_worse(rank(400), rank(100)));
-        assert!(is_far_worse(rank(1), Path::default().rank()));
-        assert!(!is_far_worse(Path::default().rank(), rank(1)));
+        assert!(is_far_worse(rank(1), Path::NEW.rank()));
+        assert!(!is_far_worse(Path::NEW.rank(), rank(1)));
     }
 }

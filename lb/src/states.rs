@@ -7,33 +7,30 @@ use braid_wire::PathId;
 use crate::path::Path;
 use crate::slots::index;
 
-/// Sets up to this size allocate all states at once: 8 KB.
+/// Sets up to this size allocate all states at once: 4 KB.
 const FEW: usize = 64;
 
-/// The state of each path. A path that was never used has the state [`Path::default`].
+/// The state of each path. A path that was never used has the state [`Path::NEW`].
 #[derive(Debug)]
 pub(crate) struct States {
-    /// The states of all paths, so that a first use does not allocate. Empty if `used` is present.
-    all: Vec<Path>,
-    used: Option<Box<Used>>,
+    count: usize,
+    /// The states of all paths by number, so that a first use does not allocate; or those of the
+    /// used paths, in the order of their first use.
+    known: Vec<Path>,
+    /// Whether `known` has the used paths only.
+    grows: bool,
+    /// The index in `known` plus 1 of each used path, and 0 for all others. Empty before the first
+    /// use, and if `known` has all paths.
+    places: Vec<u16>,
 }
 
-/// The states of the paths that were used.
-///
-/// Invariant: `places` has the index in `known` plus 1 of each used path, and 0 for all others. It
-/// is empty before the first use.
-#[derive(Debug)]
-pub(crate) struct Used {
-    count: usize,
-    places: Vec<u16>,
-    known: Vec<Path>,
-    unused: Path,
-}
+/// The state of a path that was never used.
+static UNUSED: Path = Path::NEW;
 
 impl States {
     /// Allocates the states of all paths at once.
     pub(crate) fn all(count: usize) -> Self {
-        States { all: vec![Path::default(); count], used: None }
+        States { count, known: vec![Path::NEW; count], grows: false, places: Vec::new() }
     }
 
     /// Allocates the state of a path at its first use, unless the set is small.
@@ -41,15 +38,13 @@ impl States {
         if count <= FEW {
             return Self::all(count);
         }
-        let (places, known) = (Vec::new(), Vec::new());
-        let used = Used { count, places, known, unused: Path::default() };
-        States { all: Vec::new(), used: Some(Box::new(used)) }
+        States { count, known: Vec::new(), grows: true, places: Vec::new() }
     }
 
     /// Returns the number of paths.
     #[inline]
     pub(crate) fn count(&self) -> usize {
-        self.used.as_ref().map_or(self.all.len(), |used| used.count)
+        self.count
     }
 
     /// Returns the state of a path, if the path exists.
@@ -60,57 +55,23 @@ impl States {
 
     /// Returns the states that may differ from the default, in no particular order.
     pub(crate) fn known(&self) -> &[Path] {
-        self.used.as_ref().map_or(&self.all, |used| &used.known)
+        &self.known
     }
 
     /// Returns mutable access to [`States::known`].
     pub(crate) fn known_mut(&mut self) -> &mut [Path] {
-        self.used.as_mut().map_or(&mut self.all, |used| &mut used.known)
+        &mut self.known
     }
 
     #[cold]
-    fn find(&self, path: PathId) -> &Path {
-        self.used.as_ref().expect("an existing path").find(path)
-    }
-
-    #[cold]
-    fn find_or_make(&mut self, path: PathId) -> &mut Path {
-        self.used.as_mut().expect("an existing path").find_or_make(path)
-    }
-}
-
-impl Index<PathId> for States {
-    type Output = Path;
-
-    #[inline]
-    fn index(&self, path: PathId) -> &Path {
-        match self.all.get(index(path)) {
-            Some(state) => state,
-            None => self.find(path),
-        }
-    }
-}
-
-impl IndexMut<PathId> for States {
-    #[inline]
-    fn index_mut(&mut self, path: PathId) -> &mut Path {
-        // The length is checked first, because a borrow that one branch returns would extend over
-        // the other branch.
-        if index(path) < self.all.len() {
-            return &mut self.all[index(path)];
-        }
-        self.find_or_make(path)
-    }
-}
-
-impl Used {
     fn find(&self, path: PathId) -> &Path {
         match self.places.get(index(path)) {
-            None | Some(0) => &self.unused,
+            None | Some(0) => &UNUSED,
             Some(place) => &self.known[usize::from(*place) - 1],
         }
     }
 
+    #[cold]
     fn find_or_make(&mut self, path: PathId) -> &mut Path {
         assert!(index(path) < self.count, "path {} of {}", path.get(), self.count);
         match self.places.get(index(path)) {
@@ -124,9 +85,25 @@ impl Used {
         if self.places.is_empty() {
             self.places = vec![0; self.count];
         }
-        self.known.push(Path::default());
+        self.known.push(Path::NEW);
         self.places[index(path)] = self.known.len() as u16;
         self.known.last_mut().expect("one was pushed")
+    }
+}
+
+impl Index<PathId> for States {
+    type Output = Path;
+
+    #[inline]
+    fn index(&self, path: PathId) -> &Path {
+        if self.grows { self.find(path) } else { &self.known[index(path)] }
+    }
+}
+
+impl IndexMut<PathId> for States {
+    #[inline]
+    fn index_mut(&mut self, path: PathId) -> &mut Path {
+        if self.grows { self.find_or_make(path) } else { &mut self.known[index(path)] }
     }
 }
 
