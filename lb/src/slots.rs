@@ -10,7 +10,7 @@ pub(crate) struct Slots {
     /// Number of all paths.
     count: usize,
     /// `None` if all paths are in use, live and in the order of their numbers.
-    listed: Option<Listed>,
+    listed: Option<Box<Listed>>,
 }
 
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Slots {
         let count = self.count;
         self.listed.get_or_insert_with(|| {
             let order: Vec<PathId> = (0..count as u16).map(PathId::new).collect();
-            Listed { live: order.clone(), order, is_live: vec![true; count] }
+            Box::new(Listed { live: order.clone(), order, is_live: vec![true; count] })
         })
     }
 

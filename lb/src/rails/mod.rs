@@ -54,7 +54,7 @@ pub struct Rails {
     /// The first rail among equals.
     start: usize,
     /// The state of each rail. The rail number serves as a path number.
-    known: Paths,
+    known: Box<Paths>,
     /// Rails whose datapaths currently accept no packets.
     devices: Devices,
     /// The rail of the next packet that belongs to no chunk.
@@ -63,7 +63,7 @@ pub struct Rails {
     path_probed: Option<Time>,
     reordering: Reordering,
     /// Tests of paths that may have failed.
-    path_checks: PathChecks,
+    path_checks: Box<PathChecks>,
     /// Time of the last PING of such a test, sent or due.
     path_checked: Option<Time>,
 }
@@ -99,12 +99,12 @@ impl Rails {
             policy: scheme.build(),
             host: Arc::default(),
             start: 0,
-            known: Paths::new(States::all(count), Order::None),
+            known: Box::new(Paths::new(States::all(count), Order::None)),
             devices: Devices::default(),
             next_single: 0,
             path_probed: None,
             reordering: Reordering::default(),
-            path_checks: PathChecks::default(),
+            path_checks: Box::default(),
             path_checked: None,
         };
         rails.use_proved();
