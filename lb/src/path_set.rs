@@ -177,11 +177,17 @@ impl PathSet {
         self.policy.most_segments()
     }
 
-    /// Visits the place in memory of a path's state.
+    /// See [`PathPolicy::foresee`].
     #[inline]
-    pub(crate) fn state_of(&self, path: PathId, mut visit: impl FnMut(*const u8, usize)) {
-        if let Some(state) = self.paths.states.get(path) {
-            visit(std::ptr::from_ref(state).cast(), size_of_val(state));
+    pub(crate) fn foresee(&self) -> Option<PathId> {
+        self.policy.foresee(&self.paths, &self.rng)
+    }
+
+    /// See [`crate::Rails::state_of`].
+    #[inline]
+    pub(crate) fn state_of(&self, path: PathId, visit: impl FnMut(*const u8, usize)) {
+        if index(path) < self.count() {
+            self.paths.states.place(path, visit);
         }
     }
 

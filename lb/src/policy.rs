@@ -31,6 +31,13 @@ pub trait PathPolicy: fmt::Debug + Send {
     /// live.
     fn pick(&mut self, stream: StreamId, batch: Batch, paths: &Paths, rng: &mut PathRng) -> PathId;
 
+    /// Returns the path that the next pick returns for any stream, if that is certain. Drivers with
+    /// many path sets prefetch its state. Nothing else depends on this.
+    fn foresee(&self, paths: &Paths, rng: &PathRng) -> Option<PathId> {
+        let _ = (paths, rng);
+        None
+    }
+
     /// Returns the maximum number of segments of the batch just picked for, including joining
     /// batches of other streams, if its path must carry less than others.
     fn most_segments(&self) -> Option<NonZeroU32> {

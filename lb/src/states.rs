@@ -53,6 +53,19 @@ impl States {
         (index(path) < self.count()).then(|| &self[path])
     }
 
+    /// Visits the place in memory of a path's state, or where its first use will put it.
+    #[inline]
+    pub(crate) fn place(&self, path: PathId, mut visit: impl FnMut(*const u8, usize)) {
+        let place = match self.grows {
+            false => index(path),
+            true => match self.places.get(index(path)) {
+                None | Some(0) => self.known.len(),
+                Some(place) => usize::from(*place) - 1,
+            },
+        };
+        visit(self.known.as_ptr().wrapping_add(place).cast(), size_of::<Path>());
+    }
+
     /// Returns the states that may differ from the default, in no particular order.
     pub(crate) fn known(&self) -> &[Path] {
         &self.known
@@ -124,5 +137,23 @@ mod tests {
         assert_eq!(states.known().len(), 2);
         assert_eq!(states[PathId::new(0)].in_flight, 0);
         assert_eq!(states.known().len(), 2, "a look is no use");
+    }
+
+    #[test]
+    fn a_path_is_visited_where_its_state_is_or_will_be() {
+        let place = |states: &States, path| {
+            let mut at = 0;
+            states.place(path, |start, _| at = start.addr());
+            at
+        };
+        let (mut states, of) = (States::used(100), PathId::new);
+        states.known.reserve(3);
+        for path in [of(7), of(99), of(8)] {
+            let expected = place(&states, path);
+            assert_eq!(std::ptr::from_mut(&mut states[path]).addr(), expected);
+            assert_eq!(place(&states, path), expected);
+        }
+        let few = States::used(8);
+        assert_eq!(std::ptr::from_ref(&few[of(3)]).addr(), place(&few, of(3)));
     }
 }

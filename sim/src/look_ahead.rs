@@ -13,7 +13,8 @@ use crate::packet::EndId;
 /// the last.
 const STEPS: [u64; 3] = [36, 28, 20];
 
-/// The same for the path of an acknowledgement. The steps have requested its path set.
+/// The same for the path of a departure or an acknowledgement. The steps have requested its path
+/// set.
 const PATH: u64 = 10;
 
 /// Frames of the same kind between an event and the packet that is requested for a later one. If
@@ -66,6 +67,11 @@ impl LookAhead {
                 {
                     fabric.expect_packet(frame);
                 }
+                if let Some(frame) = events.sent_after(frame, PATH)
+                    && let Some(nic) = fabric.sender(frame)
+                {
+                    hosts.expect_departure(nic);
+                }
                 let frame = events.sent_after(frame, third);
                 frame.and_then(|frame| hosts.next_of(fabric.sender(frame)?))
             }
@@ -85,7 +91,7 @@ impl LookAhead {
                 if let Some(frame) = events.arrived_after(frame, third)
                     && fabric.expect_join(frame) == Ahead::Nic
                 {
-                    hosts.expect_sets(frame, fabric);
+                    hosts.expect_account(frame, fabric);
                 }
                 if let Some(frame) = events.arrived_after(frame, PATH)
                     && !frame.is_data()

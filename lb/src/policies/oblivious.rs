@@ -28,4 +28,8 @@ impl PathPolicy for Oblivious {
     fn pick(&mut self, _: StreamId, _: Batch, paths: &Paths, rng: &mut PathRng) -> PathId {
         paths.random(rng)
     }
+
+    fn foresee(&self, paths: &Paths, rng: &PathRng) -> Option<PathId> {
+        Some(paths.random(&mut rng.clone()))
+    }
 }

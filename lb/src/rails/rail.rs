@@ -21,6 +21,13 @@ impl Rail {
 }
 
 impl super::Rails {
+    /// Returns the path that the next pick returns, if that is certain and there is a single rail.
+    /// Drivers with many path sets prefetch its state.
+    #[inline]
+    pub fn foresee(&self) -> Option<PathId> {
+        if self.further.is_empty() { self.first.paths.foresee() } else { None }
+    }
+
     /// Visits the place in memory of a path's state, for drivers with so many paths that they
     /// prefetch them. A path that does not exist has none.
     #[inline]

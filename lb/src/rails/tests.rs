@@ -340,3 +340,23 @@ fn the_state_of_a_path_that_does_not_exist_has_no_place() {
         assert_eq!(places(missing), [], "{missing:?}");
     }
 }
+
+/// A policy foresees the pick of any stream, or nothing. Oblivious spraying always does.
+#[test]
+fn a_foreseen_path_is_picked() {
+    for policy in LbPolicy::ALL {
+        let set = PathSet::growing(policy, 100, 5).unwrap();
+        let mut rails = Rails::from(set);
+        let streams = [rails.admit(), rails.admit()];
+        let batch = Batch { now: Time::ZERO, psn: 0, segments: 1 };
+        for nth in 0..200 {
+            let foreseen = rails.foresee();
+            assert!(foreseen.is_some() || policy != LbPolicy::OBLIVIOUS);
+            let picked = rails.pick(RailId::FIRST, streams[nth % 2], batch);
+            assert!(foreseen.is_none_or(|path| path == picked), "{policy:?}: {foreseen:?}");
+        }
+    }
+    let oblivious = || PathSet::new(LbPolicy::OBLIVIOUS, 4, 1).unwrap();
+    let several = Rails::new(RailScheme::default(), oblivious(), [(oblivious(), STAMP)]);
+    assert_eq!(several.foresee(), None, "the rail is not known");
+}

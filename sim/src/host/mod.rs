@@ -198,13 +198,11 @@ impl Hosts {
         prefetch::element(&self.nics, nic as usize);
     }
 
-    /// Requests the path set of an acknowledged end, or the account of a message. Its body and its
-    /// end have been requested.
+    /// Requests the account of a message. The body of its packet has been requested.
     #[inline]
-    pub(crate) fn expect_sets(&self, frame: &Packet, fabric: &Fabric) {
-        match fabric.bodies.data(frame) {
-            Some((header, _)) => self.deliveries.expect(message_at(header.address)),
-            None => self.sets.expect(self.ends[frame.end as usize].paths),
+    pub(crate) fn expect_account(&self, frame: &Packet, fabric: &Fabric) {
+        if let Some((header, _)) = fabric.bodies.data(frame) {
+            self.deliveries.expect(message_at(header.address));
         }
     }
 
@@ -213,6 +211,15 @@ impl Hosts {
     #[inline]
     pub(crate) fn expect_path(&self, frame: &Packet) {
         self.sets.expect_path(self.ends[frame.end as usize].paths, frame.path);
+    }
+
+    /// Requests the path of the next departure from an interface. Its end and the path set have been
+    /// requested.
+    #[inline]
+    pub(crate) fn expect_departure(&self, nic: u32) {
+        if let Some(end) = self.next_of(nic) {
+            self.sets.expect_departure(self.ends[end.index()].paths);
+        }
     }
 
     /// Requests a part of an end. Each step reads what the step before has requested.

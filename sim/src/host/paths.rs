@@ -180,6 +180,15 @@ impl PathSets {
         self.sets[index as usize].state_of(path, prefetch::bytes);
     }
 
+    /// Requests the state of the path that the next departure takes, if that is certain. Its set
+    /// has been requested.
+    #[inline]
+    pub(crate) fn expect_departure(&self, index: u32) {
+        if let Some(path) = self.sets[index as usize].foresee() {
+            self.expect_path(index, path);
+        }
+    }
+
     pub(crate) fn get_mut(&mut self, index: u32) -> &mut Rails {
         &mut self.sets[index as usize]
     }
