@@ -143,9 +143,11 @@ impl Engine {
         self.inner.progress_if_application()
     }
 
-    /// Sends the acknowledgements that wait for a reply to leave with. A process that exits without
-    /// dropping the engine calls this, because its peers would otherwise consider messages lost
-    /// that it has received. Waits up to `limit` if another thread runs the engine.
+    /// Sends the acknowledgements that wait for a reply to leave with, and the segments that wait
+    /// for an acknowledgement. A process that exits without dropping the engine calls this, because
+    /// its peers would otherwise consider messages lost that it has received. So does an
+    /// application that drives the engine before it does something else for some milliseconds.
+    /// Waits up to `limit` if another thread runs the engine.
     pub fn acknowledge(&self, limit: Duration) {
         if self.inner.is_here() {
             let until = deadline(limit);

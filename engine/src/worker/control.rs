@@ -72,10 +72,12 @@ impl Worker {
         self.settle();
     }
 
-    /// Sends the waiting acknowledgements.
+    /// Sends the waiting acknowledgements and the skipped segments.
     pub(crate) fn acknowledge(&mut self) {
         for (peer, slot) in self.qps.iter().filter_map(QpEntry::bound) {
-            self.peers.endpoint_mut(peer).expedite_acks(slot);
+            let endpoint = self.peers.endpoint_mut(peer);
+            endpoint.expedite_acks(slot);
+            endpoint.release_skipped(slot);
         }
         self.transmit(self.clock.now());
     }

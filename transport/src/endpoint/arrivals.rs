@@ -79,6 +79,13 @@ impl Endpoint {
         self.settle(slot.0);
     }
 
+    /// Makes skipped segments of this queue pair leave with the next transmission. A driver that
+    /// will not run for a while calls this, because acknowledgements release them otherwise.
+    pub fn release_skipped(&mut self, slot: QpSlot) {
+        self.qp_mut(slot).release_skipped();
+        self.settle(slot.0);
+    }
+
     /// Handles an acknowledgement.
     pub fn on_ack(&mut self, now: Time, slot: QpSlot, ack: &Ack, rails: &mut Rails) {
         let qp = self.qp_mut(slot);

@@ -150,6 +150,15 @@ impl ConnectedQp {
         streams.all_incoming_mut().for_each(RecvStream::expedite_ack);
     }
 
+    /// See [`crate::Endpoint::release_skipped`].
+    pub(crate) fn release_skipped(&mut self) {
+        let Streams { requests, responses, .. } = &mut *self.streams;
+        requests.stream.release_skipped();
+        if let Some(responses) = responses {
+            responses.stream.release_skipped();
+        }
+    }
+
     fn poll_ack(&self, is_due: impl Fn(&RecvStream) -> bool) -> Option<Packet> {
         self.streams.with_due_ack(is_due).map(Packet::Ack)
     }

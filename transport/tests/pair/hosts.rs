@@ -116,6 +116,11 @@ impl Pair {
         self.sender.endpoint.resume(self.slot);
     }
 
+    /// Releases skipped segments of the sender, which will not be called for a while.
+    pub(crate) fn release_skipped(&mut self) {
+        self.sender.endpoint.release_skipped(self.slot);
+    }
+
     /// When the sender wants to be called again.
     pub(crate) fn wakes_at(&self) -> Time {
         self.sender.next_timeout().expect("it has a queue pair")

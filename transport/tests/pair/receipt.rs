@@ -176,6 +176,21 @@ fn ack_of_an_unsent_segment_ends_the_connection() {
 }
 
 #[test]
+fn released_segment_leaves_without_an_acknowledgement() {
+    let mut seen = 0;
+    for seed in 0..SEEDS {
+        let mut pair = withholding(seed);
+        pair.write(IN_FLIGHT);
+        let withheld = IN_FLIGHT as usize - pair.send().len();
+        assert!(pair.send().is_empty(), "seed {seed}: nothing is left but the skipped segment");
+        pair.release_skipped();
+        assert_eq!(pair.send().len(), withheld, "seed {seed}");
+        seen += withheld;
+    }
+    assert!(seen > 0);
+}
+
+#[test]
 fn disconnect_that_acknowledges_a_skipped_segment_is_ignored() {
     let mut seen = 0;
     for seed in 0..SEEDS {

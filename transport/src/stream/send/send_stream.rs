@@ -290,6 +290,14 @@ impl SendStream {
         }
     }
 
+    /// Lets the skipped segment leave with the next transmission, if there is one.
+    pub(crate) fn release_skipped(&mut self) {
+        if self.window.skipped().is_some() {
+            self.window.release();
+            self.next_segment = NextSegment::Unknown;
+        }
+    }
+
     /// Payload bytes of a full WRITE segment. `mtu`: those of other segments.
     pub(crate) fn write_mtu(&self, now: Time, mtu: u16) -> u16 {
         self.direct.as_ref().map_or(mtu, |direct| direct.segment_len(now, mtu))
