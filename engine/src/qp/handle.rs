@@ -271,7 +271,7 @@ impl QueuePair {
             }
         }
         sends.push(PostedSend { wr, inline: None });
-        self.shared.ring();
+        self.worker().ring(self.index());
         Ok(())
     }
 
@@ -298,7 +298,7 @@ impl QueuePair {
     fn post_checked(&self, wr: SendWr) -> Result<(), PostError> {
         self.shared.sends.reserve()?;
         self.shared.sends.push(PostedSend { wr, inline: None });
-        self.shared.ring();
+        self.worker().ring(self.index());
         Ok(())
     }
 
@@ -319,7 +319,7 @@ impl QueuePair {
         let index = self.shared.inline.take();
         wr.sges.push(buffers.fill(index, data));
         self.shared.sends.push(PostedSend { wr, inline: Some(index) });
-        self.shared.ring();
+        self.worker().ring(self.index());
         Ok(())
     }
 
@@ -338,7 +338,7 @@ impl QueuePair {
         self.shared.check_recv(&wr, &self.engine.regions.load())?;
         self.shared.recvs.reserve()?;
         self.shared.recvs.push(wr);
-        self.shared.ring();
+        self.worker().ring(self.index());
         Ok(())
     }
 

@@ -64,6 +64,13 @@ impl<E: Event> Sleepers<E> {
         Sleeper { of: self, event }
     }
 
+    /// Whether a thread has announced itself and was not woken. The answer holds for threads that
+    /// announce themselves and then look for work under a lock, if the caller has that lock.
+    /// Otherwise it may be a moment old.
+    pub(crate) fn are_any(&self) -> bool {
+        self.count.load(Ordering::Relaxed) > 0
+    }
+
     /// Wakes all announced threads for the work that the caller has just made visible.
     pub(crate) fn wake(&self) {
         fence(Ordering::SeqCst);

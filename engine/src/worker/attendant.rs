@@ -163,6 +163,11 @@ impl PollActivity {
         result
     }
 
+    /// Whether a thread of the application drives until it has what it waits for.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) > 0
+    }
+
     /// Sets the timer to one absence, because no thread waits any more.
     fn shorten(&self) {
         if self.is_longer.load(Ordering::SeqCst) && self.is_longer.swap(false, Ordering::SeqCst) {
@@ -305,7 +310,10 @@ pub(crate) fn attend(
         worker.drive_unless(
             spin,
             None,
-            |now| neighbours.want_processor(now),
+            |now, worked| match worked {
+                true => worker.has_one_processor() || neighbours.are_busy(now),
+                false => worker.has_one_processor() || neighbours.want_processor(now),
+            },
             || {
                 let is_over = evidence.is_over() || stop.load(Ordering::Acquire);
                 is_over.then_some(())

@@ -77,6 +77,12 @@ impl WorkerCell {
         &self.signals
     }
 
+    /// Whether the process has one processor, so that a thread which spins delays the one that it
+    /// waits for.
+    pub(super) fn has_one_processor(&self) -> bool {
+        self.has_one_processor
+    }
+
     /// Whether peers have still to confirm that queue pairs have ended. False if the worker has
     /// panicked, because peers cannot confirm then.
     pub(crate) fn is_disconnecting(&self) -> bool {
@@ -172,8 +178,13 @@ impl WorkerCell {
     /// Returns whether there was anything to do.
     ///
     /// On the only processor that thread runs once this one sleeps. A yield would hand the
-    /// processor over when the time slice ends, after milliseconds.
+    /// processor over when the time slice ends, after milliseconds. A driver that sleeps there
+    /// preempts this thread at the next arrival, so a round would only hold the lock against it.
     pub(crate) fn try_progress(&self) -> bool {
+        if self.is_driven_by_sleeper() {
+            self.busy_wait.found_nothing();
+            return false;
+        }
         let worker = match self.worker.try_lock() {
             Ok(worker) => Some(worker),
             Err(TryLockError::WouldBlock) if self.has_one_processor => Some(self.lock()),
@@ -191,6 +202,14 @@ impl WorkerCell {
         worked
     }
 
+    /// Whether a driver that sleeps on the only processor wakes for everything there is to do.
+    fn is_driven_by_sleeper(&self) -> bool {
+        self.has_one_processor
+            && self.ready.is_some()
+            && self.signals.sleepers().are_any()
+            && !self.signals.doorbells().any()
+    }
+
     /// Runs rounds until `done` returns a result or the time is over. The thread spins while there
     /// was work less than `spin` ago and no other thread wants the processor; then it sleeps until
     /// something happens.
@@ -200,23 +219,26 @@ impl WorkerCell {
         until: Option<Instant>,
         done: impl FnMut() -> Option<T>,
     ) -> Option<T> {
-        self.drive_unless(spin, until, |_| self.busy_wait.found_nothing(), done)
+        let is_wanted = |_, worked: bool| !worked && self.busy_wait.found_nothing();
+        self.drive_unless(spin, until, is_wanted, done)
     }
 
     /// Drives as [`WorkerCell::drive`]. `is_wanted` decides whether another thread wants the
-    /// processor.
+    /// processor, after a round with or without work.
     pub(super) fn drive_unless<T>(
         &self,
         spin: Duration,
         until: Option<Instant>,
-        is_wanted: impl Fn(Instant) -> bool,
+        is_wanted: impl Fn(Instant, bool) -> bool,
         mut done: impl FnMut() -> Option<T>,
     ) -> Option<T> {
         let mut last_work = Instant::now();
         loop {
             self.step_aside();
-            let worked =
-                self.round(self.lock(), |worker| worker.spin(|| self.is_control_waiting()));
+            let worked = self.round(self.lock(), |worker| {
+                worker.sleep_end.end();
+                worker.spin(|| self.is_control_waiting())
+            });
             if let Some(result) = done() {
                 return Some(result);
             }
@@ -227,7 +249,8 @@ impl WorkerCell {
             if worked {
                 last_work = now;
                 self.busy_wait.found_work();
-            } else if now - last_work >= spin || is_wanted(now) {
+            }
+            if now - last_work >= spin && !worked || is_wanted(now, worked) {
                 if let Some(result) = self.sleep(until, &mut done) {
                     return Some(result);
                 }
@@ -236,11 +259,32 @@ impl WorkerCell {
         }
     }
 
-    /// Runs a round and wakes sleeping drivers, which may wait for its results.
+    /// Announces posted work of queue pair `index`.
+    ///
+    /// On the only processor the thread that posts sends itself instead of waking a driver: the
+    /// driver would preempt it at once, and a switch costs more than the work.
+    pub(crate) fn ring(&self, index: usize) {
+        if !self.signals.doorbells().ring(index) {
+            return;
+        }
+        if self.has_one_processor
+            && self.signals.sleepers().are_any()
+            && let Ok(worker) = self.worker.try_lock()
+        {
+            self.round(worker, Worker::send_posts);
+        } else {
+            self.signals.wake();
+        }
+    }
+
+    /// Runs a round and wakes sleeping drivers if they have to learn of its work. The lock orders
+    /// this thread and one that is about to sleep, which announces itself and then looks at the
+    /// worker. So that thread either sees this round, or is seen here.
     fn round(&self, mut worker: MutexGuard<'_, Worker>, run: impl Fn(&mut Worker) -> bool) -> bool {
         let worked = run(&mut worker);
+        let wakes = worked && self.signals.sleepers().are_any() && worker.needs_drivers();
         drop(worker);
-        if worked {
+        if wakes {
             self.signals.wake();
         }
         worked
@@ -252,17 +296,19 @@ impl WorkerCell {
         // The thread looks at everything after the announcement; see `wake`.
         let mut worker = self.lock();
         let worked = worker.prepare_sleep();
-        let (deadline, has_posts) = (worker.next_deadline(), worker.has_posts());
+        let has_posts = worker.has_posts();
+        let until = until.map(|until| self.clock.time_of(until));
+        let limit = worker.next_deadline().into_iter().chain(until).min();
+        let now = self.clock.now();
+        let wake_at = worker.sleep_end.begin(now, limit);
         drop(worker);
         if worked {
             self.signals.wake();
         }
         let result = done();
-        let work = worked || has_posts || self.is_control_waiting();
-        if result.is_none() && !work {
-            let until = until.map(|until| self.clock.time_of(until));
-            let wake_at = deadline.into_iter().chain(until).min();
-            let now = self.clock.now();
+        if result.is_some() {
+            self.lock().sleep_end.end();
+        } else if !(worked || has_posts || self.is_control_waiting()) {
             self.sleep_on(sleeper.event(), wake_at.map(|at| at.saturating_since(now)));
         }
         result

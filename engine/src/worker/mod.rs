@@ -29,6 +29,7 @@ mod roce_arrivals;
 mod roce_qp;
 mod sessions;
 mod set_up;
+mod sleep_end;
 #[cfg(test)]
 mod tests;
 
@@ -51,6 +52,7 @@ use self::qps::{QpEntry, QpTable};
 use self::rails::egress;
 use self::roce::RoceMembers;
 use self::sessions::{DisconnectAddress, Sessions};
+use self::sleep_end::SleepEnd;
 use crate::clock::Clock;
 use crate::counters::WorkerCounters;
 use crate::cuda::{Context, Lane};
@@ -120,6 +122,7 @@ pub(crate) struct Worker {
     is_full: bool,
     /// Whether an application that polls runs this round.
     is_polled: bool,
+    sleep_end: SleepEnd,
 }
 
 /// The parts of a new worker.
@@ -173,6 +176,7 @@ impl Worker {
             turn: 0,
             is_full: false,
             is_polled: false,
+            sleep_end: SleepEnd::default(),
         }
     }
 
@@ -201,7 +205,10 @@ impl Worker {
         if arrived > 0 {
             self.activity.has_taken(arrived, self.is_polled);
         }
-        if is_ack_due || arrived >= MANY_ARRIVALS {
+        // Acknowledgements of RoCEv2 are packets of their own, so they wait for no reply. The
+        // completions of an application that polls precede them.
+        let is_roce = arrived > 0 && !self.is_polled && !self.roce.is_empty();
+        if is_ack_due || is_roce || arrived >= MANY_ARRIVALS {
             self.transmit(self.clock.now());
         }
         let was_due = self.run_timers(now);
@@ -231,6 +238,25 @@ impl Worker {
         let worked = self.spin(is_wanted);
         self.is_polled = false;
         worked
+    }
+
+    /// Takes and sends posted work, for a thread that has just posted some. Returns whether there
+    /// was any.
+    pub(crate) fn send_posts(&mut self) -> bool {
+        let now = self.clock.now();
+        self.activity.round(now);
+        let worked = self.take_posts(now);
+        // A budget may end a turn early, and no driver goes on afterwards.
+        while self.transmit(self.clock.now()) {}
+        self.settle();
+        self.peers.end_turn();
+        worked
+    }
+
+    /// Whether sleeping drivers have to learn of the work of a round: a thread waits for its
+    /// results, or they would sleep beyond a deadline.
+    fn needs_drivers(&self) -> bool {
+        self.activity.is_awaited() || !self.sleep_end.is_in_time(self.next_deadline())
     }
 
     /// Whether peers have yet to confirm the end of queue pairs.

@@ -43,8 +43,13 @@ impl Neighbours {
         })
     }
 
+    /// Whether a thread that does not sleep was found on the processor of the calling one lately.
+    pub(super) fn are_busy(&self, now: Instant) -> bool {
+        now < self.busy_until.get()
+    }
+
     fn ask(&self, now: Instant, yield_for: impl FnOnce() -> Duration) -> bool {
-        if now < self.busy_until.get() {
+        if self.are_busy(now) {
             return true;
         }
         if now < self.next_yield.get() {

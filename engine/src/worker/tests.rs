@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
@@ -17,6 +17,7 @@ use crate::datapath::{
     Room, SegmentRun, Sent, Taken, Via,
 };
 use crate::datapaths::Datapath as Named;
+use crate::event_fd::sleep_on;
 use crate::{
     AsyncEvent, CompletionQueue, Engine, Listener, MemFabric, MemoryRegion, Progress, QpOptions,
     QpState, QueuePair, RemoteRegion, wr,
@@ -338,6 +339,37 @@ fn a_poll_waits_for_the_driver_only_if_both_share_the_only_processor() {
     })
     .join()
     .expect("no assertion fails");
+}
+
+/// Returns whether a posted receive wakes a sleeping driver, and whether the worker has it at once.
+fn post_beside_a_sleeper() -> (bool, bool) {
+    let (datapath, progress) = (Named::Mem(MemFabric::new()), Progress::Application);
+    let bind = "127.0.0.1:0".parse().expect("an address");
+    let config = EngineConfig { datapath, bind, progress, ..EngineConfig::default() };
+    let engine = Engine::new(config).expect("an engine");
+    let (pd, cq) = (engine.alloc_pd(), engine.create_cq(64).expect("a queue"));
+    let qp = pd.create_qp(QpOptions::new(&cq, &cq)).expect("a queue pair");
+    qp.modify(QpState::Init).expect("from RESET");
+    let worker = cq.engine().first_worker();
+    let sleeper = worker.signals().sleepers().announce();
+    qp.post_recv(wr::recv(1, [])).expect("there is room");
+    let event = sleeper.event().expect("there are descriptors").as_fd();
+    (sleep_on(&[event], Some(Duration::ZERO)), !worker.signals().doorbells().any())
+}
+
+#[test]
+fn on_the_only_processor_the_posting_thread_does_the_work_of_a_sleeping_driver() {
+    // The attendant may be in a round just then, or have taken the work first.
+    let is_seen = |outcome| (0..10).any(|_| post_beside_a_sleeper() == outcome);
+    if thread::available_parallelism().is_ok_and(|count| count.get() > 1) {
+        let wakes = || post_beside_a_sleeper().0;
+        assert!((0..10).all(|_| wakes()), "a driver on another processor is woken");
+    }
+    let alone = thread::spawn(move || {
+        use_one_processor();
+        assert!(is_seen((false, true)), "it is not woken, and the work is done");
+    });
+    alone.join().expect("no assertion fails");
 }
 
 /// The other reasons are in `engine/tests/ends/each_way.rs`, which has no device to lose.
