@@ -178,13 +178,8 @@ impl WorkerCell {
     /// Returns whether there was anything to do.
     ///
     /// On the only processor that thread runs once this one sleeps. A yield would hand the
-    /// processor over when the time slice ends, after milliseconds. A driver that sleeps there
-    /// preempts this thread at the next arrival, so a round would only hold the lock against it.
+    /// processor over when the time slice ends, after milliseconds.
     pub(crate) fn try_progress(&self) -> bool {
-        if self.is_driven_by_sleeper() {
-            self.busy_wait.found_nothing();
-            return false;
-        }
         let worker = match self.worker.try_lock() {
             Ok(worker) => Some(worker),
             Err(TryLockError::WouldBlock) if self.has_one_processor => Some(self.lock()),
@@ -200,14 +195,6 @@ impl WorkerCell {
             self.busy_wait.found_nothing();
         }
         worked
-    }
-
-    /// Whether a driver that sleeps on the only processor wakes for everything there is to do.
-    fn is_driven_by_sleeper(&self) -> bool {
-        self.has_one_processor
-            && self.ready.is_some()
-            && self.signals.sleepers().are_any()
-            && !self.signals.doorbells().any()
     }
 
     /// Runs rounds until `done` returns a result or the time is over. The thread spins while there
