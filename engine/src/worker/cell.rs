@@ -180,6 +180,10 @@ impl WorkerCell {
     /// On the only processor that thread runs once this one sleeps. A yield would hand the
     /// processor over when the time slice ends, after milliseconds.
     pub(crate) fn try_progress(&self) -> bool {
+        if self.has_sleeper_for_polls() {
+            self.busy_wait.found_nothing();
+            return false;
+        }
         let worker = match self.worker.try_lock() {
             Ok(worker) => Some(worker),
             Err(TryLockError::WouldBlock) if self.has_one_processor => Some(self.lock()),
@@ -195,6 +199,16 @@ impl WorkerCell {
             self.busy_wait.found_nothing();
         }
         worked
+    }
+
+    /// Returns whether a poll leaves everything to a driver that sleeps on the only processor. The
+    /// driver preempts the polling thread at the next arrival. A round would hold the lock against
+    /// it, and then this thread would keep the processor to the end of its time slice.
+    fn has_sleeper_for_polls(&self) -> bool {
+        self.has_one_processor
+            && self.ready.is_some()
+            && self.signals.sleepers().are_any()
+            && !self.signals.doorbells().any()
     }
 
     /// Runs rounds until `done` returns a result or the time is over. The thread spins while there
