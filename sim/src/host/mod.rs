@@ -213,8 +213,8 @@ impl Hosts {
         self.sets.expect_path(self.ends[frame.end as usize].paths, frame.path);
     }
 
-    /// Requests the path of the next departure from an interface. Its end and the path set have been
-    /// requested.
+    /// Requests the path of the next departure from an interface. Its end and the path set have
+    /// been requested.
     #[inline]
     pub(crate) fn expect_departure(&self, nic: u32) {
         if let Some(end) = self.next_of(nic) {
