@@ -55,12 +55,13 @@ const SEGMENT: u16 = u16::MAX - 7;
 const BATCH: usize = 384 << 10;
 /// The largest number of segments in a batch.
 const BATCH_SEGMENTS: u32 = 64;
-/// The largest number of segments that take one path in a row if they are sealed: four batches.
+/// The largest number of segments that take one path in a row if they are sealed: four batches of
+/// five full segments.
 ///
-/// The kernel frees the pages of a batch while the next one is sealed and sent. If both use one
-/// connection, this processor frees them and has them in its cache. Otherwise the processor does
-/// that receives the acknowledgements. With one batch instead of four, one link would carry a tenth
-/// to a fourth less.
+/// The kernel frees the pages of a batch when it is acknowledged, while the next batch is sealed
+/// and sent. If both use the same connection, the sending processor frees the pages, and its cache
+/// has them for the next batch. Otherwise the receiving processor frees them. With one batch
+/// instead of four, one link would carry a tenth to a fourth less.
 const KEYED_QUANTUM: u32 = 20;
 /// Shortest retransmission time-out. Megabytes wait in the sockets of a connection, so a segment
 /// is soon late, but not lost: the kernel repairs losses. Time-outs find connections that stall.
