@@ -56,14 +56,17 @@ impl States {
     /// Visits the place in memory of a path's state, or where its first use will put it.
     #[inline]
     pub(crate) fn place(&self, path: PathId, mut visit: impl FnMut(*const u8, usize)) {
-        let place = match self.grows {
+        let at = match self.grows {
             false => index(path),
-            true => match self.places.get(index(path)) {
-                None | Some(0) => self.known.len(),
-                Some(place) => usize::from(*place) - 1,
-            },
+            true => self.place_of_used(path).unwrap_or(self.known.len()),
         };
-        visit(self.known.as_ptr().wrapping_add(place).cast(), size_of::<Path>());
+        visit(self.known.as_ptr().wrapping_add(at).cast(), size_of::<Path>());
+    }
+
+    /// Returns the index in `known` of a path that was used, if the set grows.
+    #[inline]
+    fn place_of_used(&self, path: PathId) -> Option<usize> {
+        usize::from(*self.places.get(index(path))?).checked_sub(1)
     }
 
     /// Returns the states that may differ from the default, in no particular order.
@@ -78,18 +81,15 @@ impl States {
 
     #[cold]
     fn find(&self, path: PathId) -> &Path {
-        match self.places.get(index(path)) {
-            None | Some(0) => &UNUSED,
-            Some(place) => &self.known[usize::from(*place) - 1],
-        }
+        self.place_of_used(path).map_or(&UNUSED, |at| &self.known[at])
     }
 
     #[cold]
     fn find_or_make(&mut self, path: PathId) -> &mut Path {
         assert!(index(path) < self.count, "path {} of {}", path.get(), self.count);
-        match self.places.get(index(path)) {
-            None | Some(0) => self.make(path),
-            Some(place) => &mut self.known[usize::from(*place) - 1],
+        match self.place_of_used(path) {
+            None => self.make(path),
+            Some(at) => &mut self.known[at],
         }
     }
 

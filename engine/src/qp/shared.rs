@@ -147,11 +147,6 @@ impl QpShared {
     /// Makes a request to the worker.
     pub(crate) fn request(&self, request: WorkerRequest) {
         self.requests.fetch_or(request as u8, Ordering::Release);
-        self.ring();
-    }
-
-    /// Wakes the worker to read the queues and the requests.
-    pub(crate) fn ring(&self) {
         self.signals.ring(self.index());
     }
 

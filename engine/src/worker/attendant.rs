@@ -311,8 +311,9 @@ pub(crate) fn attend(
             spin,
             None,
             |now, worked| match worked {
-                true => worker.has_one_processor() || neighbours.are_busy(now),
-                false => worker.has_one_processor() || neighbours.want_processor(now),
+                _ if worker.has_one_processor() => true,
+                true => neighbours.are_busy(now),
+                false => neighbours.want_processor(now),
             },
             || {
                 let is_over = evidence.is_over() || stop.load(Ordering::Acquire);

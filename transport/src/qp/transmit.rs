@@ -9,6 +9,7 @@ use super::streams::{Streams, following};
 use crate::stream::recv::recv_stream::RecvStream;
 use crate::stream::send::run::Run;
 use crate::stream::send::send_limits::{Block, Budget, Need};
+use crate::stream::send::send_stream::SendStream;
 use crate::stream::send::transmit::{Departure, PollContext};
 use crate::{Egress, QpState};
 
@@ -152,11 +153,7 @@ impl ConnectedQp {
 
     /// See [`crate::Endpoint::release_skipped`].
     pub(crate) fn release_skipped(&mut self) {
-        let Streams { requests, responses, .. } = &mut *self.streams;
-        requests.stream.release_skipped();
-        if let Some(responses) = responses {
-            responses.stream.release_skipped();
-        }
+        self.streams.all_outgoing_mut().for_each(SendStream::release_skipped);
     }
 
     fn poll_ack(&self, is_due: impl Fn(&RecvStream) -> bool) -> Option<Packet> {

@@ -292,10 +292,8 @@ impl SendStream {
 
     /// Lets the skipped segment leave with the next transmission, if there is one.
     pub(crate) fn release_skipped(&mut self) {
-        if self.window.skipped().is_some() {
-            self.window.release();
-            self.next_segment = NextSegment::Unknown;
-        }
+        self.window.release();
+        self.next_segment = NextSegment::Unknown;
     }
 
     /// Payload bytes of a full WRITE segment. `mtu`: those of other segments.
